@@ -1,0 +1,202 @@
+"""The fixtures every test may use: a server, a namespace, brokers, workers, the command line."""
+
+import itertools
+import os
+import secrets
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import dramatiq
+import dramatiq.broker
+import pytest
+import redis
+
+# At the end, so that `tests` is found there and the packages under test where they are installed.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from tests.support.binaries import ServerMissing
+from tests.support.cli import DramatiqCommand
+from tests.support.servers import Server
+
+if TYPE_CHECKING:
+    from dramatiq_streams import StreamsBroker
+
+
+class StartServer(Protocol):
+    """Starts one more server, for one test that stops, kills or pauses it."""
+
+    def __call__(
+        self, *, config: Sequence[str] = (), appendonly: bool = False, tcp: bool = False
+    ) -> Server: ...
+
+
+class StartCommand(Protocol):
+    """Runs the `dramatiq` command on a module with this source and waits until it has booted."""
+
+    def __call__(
+        self,
+        source: str,
+        *,
+        url: str | None = None,
+        processes: int = 1,
+        threads: int = 2,
+        arguments: Sequence[str] = (),
+        environment: dict[str, str] | None = None,
+    ) -> DramatiqCommand: ...
+
+
+MakeBroker = Callable[..., "StreamsBroker"]
+MakeWorker = Callable[..., dramatiq.Worker]
+
+
+def _new_server(**options: Any) -> Server:
+    try:
+        return Server(**options)
+    except ServerMissing as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """The server that the tests of this process share; nobody stops, pauses or flushes it."""
+    with _new_server(tcp=True) as started:
+        yield started
+
+
+@pytest.fixture
+def start_server() -> Iterator[StartServer]:
+    """Starts servers that belong to this test alone."""
+    servers: list[Server] = []
+
+    def start(**options: Any) -> Server:
+        server = _new_server(**options)
+        servers.append(server)
+        server.start()
+        return server
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture
+def own_server(start_server: StartServer) -> Server:
+    """One append-only server of this test alone, to be killed, paused and restarted."""
+    return start_server(appendonly=True, tcp=True)
+
+
+@pytest.fixture
+def redis_client(server: Server) -> Iterator[redis.Redis]:
+    """A client of the shared server; it returns bytes."""
+    with server.client() as client:
+        yield client
+
+
+@pytest.fixture
+def namespace(server: Server) -> Iterator[str]:
+    """A namespace of this test alone; at the end each of its keys is checked and deleted.
+
+    Every key has to begin with the namespace in an open hash tag: `{namespace:`. One that does not
+    could not be told from another application's, and might lie in another slot than its queue.
+    """
+    name = f"test-{secrets.token_hex(6)}"
+    yield name
+    with server.client() as client:
+        keys = list(client.scan_iter(match=f"*{name}*", count=1000))
+        if keys:
+            client.delete(*keys)
+    stray = sorted(key for key in keys if not key.startswith(b"{%s:" % name.encode()))
+    assert not stray, f"keys outside of {{{name}:...}}: {stray}"
+
+
+@pytest.fixture
+def make_broker(server: Server, namespace: str) -> Iterator[MakeBroker]:
+    """Makes brokers and sets the last one as dramatiq's own; options are those of StreamsBroker.
+
+    The shared server and the test's namespace are the defaults of `url` and `namespace`.
+    """
+    from dramatiq_streams import StreamsBroker
+
+    previous = dramatiq.broker.global_broker
+    brokers: list[StreamsBroker] = []
+
+    def make(**options: Any) -> StreamsBroker:
+        broker = StreamsBroker(**{"url": server.url, "namespace": namespace, **options})
+        brokers.append(broker)
+        dramatiq.set_broker(broker)
+        return broker
+
+    yield make
+    dramatiq.broker.global_broker = previous
+    for broker in brokers:
+        broker.close()
+
+
+@pytest.fixture
+def broker(make_broker: MakeBroker) -> "StreamsBroker":
+    """A broker with default options, set as dramatiq's own."""
+    return make_broker()
+
+
+@pytest.fixture
+def make_worker(make_broker: MakeBroker) -> Iterator[MakeWorker]:
+    """Starts workers in this process: `make_worker(broker, threads=2, timeout=50)`."""
+    workers: list[dramatiq.Worker] = []
+
+    def make(
+        broker: dramatiq.Broker, *, threads: int = 2, timeout: int = 50, **options: Any
+    ) -> dramatiq.Worker:
+        worker = dramatiq.Worker(broker, worker_threads=threads, worker_timeout=timeout, **options)
+        workers.append(worker)
+        worker.start()
+        return worker
+
+    yield make
+    for worker in workers:
+        worker.stop(timeout=10_000)
+
+
+@pytest.fixture
+def worker(broker: "StreamsBroker", make_worker: MakeWorker) -> dramatiq.Worker:
+    """A started worker with two threads on the default broker."""
+    return make_worker(broker)
+
+
+@pytest.fixture
+def cli(server: Server, namespace: str, tmp_path: Path) -> Iterator[StartCommand]:
+    """Starts `python -m dramatiq` on a module with the given source.
+
+    The source finds `url` (the shared server's by default) in `os.environ["TEST_URL"]` and this
+    test's namespace in `os.environ["TEST_NAMESPACE"]`.
+    """
+    commands: list[DramatiqCommand] = []
+    numbers = itertools.count()
+
+    def start(
+        source: str,
+        *,
+        url: str | None = None,
+        environment: dict[str, str] | None = None,
+        **options: Any,
+    ) -> DramatiqCommand:
+        command = DramatiqCommand(
+            source,
+            directory=tmp_path / f"cli{next(numbers)}",
+            environment={
+                "TEST_URL": url or server.url,
+                "TEST_NAMESPACE": namespace,
+                **(environment or {}),
+            },
+            **options,
+        )
+        commands.append(command)
+        command.wait_until_booted()
+        return command
+
+    yield start
+    for command in commands:
+        command.kill()

@@ -1,0 +1,1 @@
+"""What the tests stand on: real servers, real worker processes, faults, waiting, comparison."""

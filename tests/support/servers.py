@@ -1,0 +1,232 @@
+"""A private server on a unix socket, and on a loopback port when asked, in a directory of its own."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import redis
+
+from .binaries import Binary, find_binary
+from .processes import start_process
+from .waiting import wait_until
+
+# A socket's path may have 107 bytes; test directories of pytest are often longer.
+_SOCKET_PATH_LIMIT = 107
+_PORT_ATTEMPTS = 5
+
+
+class ServerFailed(Exception):
+    """The server ended while it was starting; the message ends with its log."""
+
+
+class Server:
+    """One real server process, stopped and removed when its context ends.
+
+    Args:
+        binary: Which server; by default the one `TEST_SERVER` names.
+        config: More lines for its configuration file, as in `"maxmemory 100mb"`.
+        appendonly: Keep every write through a SIGKILL, as the embedded server does.
+        tcp: Listen on a free port of 127.0.0.1 too.
+    """
+
+    def __init__(
+        self,
+        binary: Binary | None = None,
+        *,
+        config: Sequence[str] = (),
+        appendonly: bool = False,
+        tcp: bool = False,
+    ) -> None:
+        self.binary = binary or find_binary()
+        self.port = 0
+        self._config = tuple(config)
+        self._appendonly = appendonly
+        self._tcp = tcp
+        self._process: subprocess.Popen[bytes] | None = None
+        self._clients: list[redis.Redis] = []
+        self._directory = Path(tempfile.mkdtemp(prefix="ds-"))
+        if len(os.fsencode(self.socket)) > _SOCKET_PATH_LIMIT:
+            shutil.rmtree(self._directory)
+            raise ValueError(
+                f"{self.socket} is too long for a socket; set TMPDIR to a shorter path"
+            )
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def socket(self) -> str:
+        """The path of its unix socket; the same after each restart."""
+        return str(self._directory / "s")
+
+    @property
+    def url(self) -> str:
+        """A URL over the unix socket."""
+        return f"unix://{self.socket}"
+
+    @property
+    def tcp_url(self) -> str:
+        """A URL over loopback TCP; only for a server made with `tcp=True`."""
+        if not self._tcp:
+            raise ValueError("this server has no port: start it with tcp=True")
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        if self._process is None:
+            raise ValueError("the server is not running")
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """All it has printed since it was first started."""
+        path = self._directory / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def client(self, **options: Any) -> redis.Redis:
+        """A new client over the unix socket, closed with the server; *options* are redis-py's."""
+        client = redis.Redis(unix_socket_path=self.socket, **options)
+        self._clients.append(client)
+        return client
+
+    def start(self) -> None:
+        """Start it, and return when it answers and has loaded its data; nothing if it runs."""
+        if self._process is not None:
+            return
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            if self._tcp and not self.port:
+                self.port = _free_port()
+            try:
+                self._start_once()
+            except ServerFailed as error:
+                # Somebody else was given the port between our asking for it and the server's bind.
+                if "in use" not in str(error) or attempt == _PORT_ATTEMPTS:
+                    raise
+                self.port = 0
+            else:
+                return
+
+    def stop(self) -> None:
+        """End it in order: with `appendonly` nothing is lost, otherwise everything is."""
+        if self._process is not None:
+            self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: it loses what it had not written."""
+        if self._process is not None:
+            self._end(signal.SIGKILL)
+
+    def restart(self, *, keep_data: bool = True) -> None:
+        """Stop and start on the same addresses, with all its data or with none."""
+        if keep_data and not self._appendonly and self._process is not None:
+            self.client().save()
+        self.stop()
+        if not keep_data:
+            self._remove_data()
+        self.start()
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stay open and nothing is answered until `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT after `pause`."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def close(self) -> None:
+        """Kill it, close the clients and remove its directory; may be called again."""
+        self.kill()
+        for client in self._clients:
+            client.close()
+        self._clients.clear()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _start_once(self) -> None:
+        Path(self.socket).unlink(missing_ok=True)
+        printed = len(self.log)
+        configuration = self._directory / "conf"
+        configuration.write_text("\n".join([*self._settings(), *self._config, ""]))
+        self._process = start_process(
+            [self.binary.path, configuration],
+            log=self._directory / "log",
+            cwd=self._directory,
+            environment=self.binary.environment,
+        )
+        try:
+            wait_until(self._is_ready, timeout=30, message=f"{self.binary.name} answers PING")
+        except AssertionError as error:
+            self.kill()
+            raise ServerFailed(f"{error}\n{self.log[printed:]}") from error
+
+    def _settings(self) -> list[str]:
+        return [
+            f"port {self.port}",
+            "bind 127.0.0.1",
+            f'unixsocket "{self.socket}"',
+            "unixsocketperm 700",
+            f'dir "{self._directory}"',
+            'save ""',
+            f"appendonly {'yes' if self._appendonly else 'no'}",
+            # With `everysec` a slow fsync postpones writes by up to two seconds.
+            "appendfsync always",
+            "daemonize no",
+        ]
+
+    def _is_ready(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            code, self._process = self._process.returncode, None
+            raise ServerFailed(f"{self.binary.name} ended with {code}:\n{self.log[-4000:]}")
+        with redis.Redis(unix_socket_path=self.socket, socket_timeout=5) as client:
+            try:
+                return bool(client.ping())
+            except redis.AuthenticationError:  # its configuration asks for a password
+                return True
+            except (redis.ConnectionError, redis.TimeoutError):  # not listening, or still loading
+                return False
+
+    def _end(self, how: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(how)
+        process.send_signal(signal.SIGCONT)  # a paused process takes no SIGTERM
+        try:
+            process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=30)
+
+    def _remove_data(self) -> None:
+        for path in self._directory.iterdir():
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name not in {"conf", "log"}:
+                path.unlink()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
