@@ -1,0 +1,161 @@
+"""What this process holds of one queue: deliveries not yet settled, and acks still to be sent.
+
+Worker threads acknowledge, the consumer thread reads, the maintenance thread extends leases; they
+meet here. It outlives the consumer: after a connection error the Worker makes a new consumer while
+messages of the old one are still being worked on.
+
+Acks are committed in groups. While the consumer thread is about to read, its next read carries
+them; while it is blocked or gone, the worker thread that acknowledges sends them itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from .messages import Entry
+
+#: The most acks that one script call carries.
+ACK_LIMIT = 500
+
+
+class Holdings:
+    """The deliveries of one queue that this process has not settled."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._owners: dict[Entry, object | None] = {}
+        self._counts: Counter[object | None] = Counter()
+        self._acks: deque[Entry] = deque()
+        self._carriers = 0
+        self._reads = 0
+        self._is_reconciling = False
+
+    def add(self, entries: Iterable[Entry], *, owner: object) -> None:
+        """Note *entries* as held, delivered through the consumer *owner*."""
+        with self._changed:
+            for entry in entries:
+                self._owners[entry] = owner
+                self._counts[owner] += 1
+
+    def drop(self, entries: Iterable[Entry]) -> None:
+        """Forget *entries*: they are settled, given back or lost."""
+        with self._changed:
+            for entry in entries:
+                if entry in self._owners:
+                    self._counts[self._owners.pop(entry)] -= 1
+            self._changed.notify_all()
+
+    def disown(self, owner: object) -> None:
+        """Keep what *owner* delivered, to be counted against whichever consumer comes next."""
+        with self._changed:
+            for entry, entry_owner in self._owners.items():
+                if entry_owner is owner:
+                    self._owners[entry] = None
+            self._counts[None] += self._counts.pop(owner, 0)
+
+    def held(self) -> list[Entry]:
+        """Every delivery that this process still has a claim to."""
+        with self._changed:
+            return [entry for entry in self._owners if not entry.is_lost]
+
+    def room(self, prefetch: int, *, owner: object) -> int:
+        """How many more messages *owner* may fetch: acks still to be sent make room already."""
+        with self._changed:
+            return self._room(prefetch, owner)
+
+    def wait_for_room(self, prefetch: int, *, owner: object, timeout_ms: float) -> bool:
+        """Wait until *owner* may fetch again; False when *timeout_ms* passed before."""
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._room(prefetch, owner) > 0, max(timeout_ms, 0) / 1000
+            )
+
+    def _room(self, prefetch: int, owner: object) -> int:
+        acked = sum(1 for entry in self._acks if entry in self._owners)
+        return prefetch - self._counts[owner] - self._counts[None] + acked
+
+    def acknowledge(self, entry: Entry) -> bool:
+        """Add *entry* to the acks to be sent; True when the caller has to send them itself."""
+        with self._changed:
+            if entry.is_settled:
+                return False
+            entry.is_settled = True
+            self._acks.append(entry)
+            self._changed.notify_all()
+            return self._carriers == 0
+
+    def take_acks(self) -> list[Entry]:
+        """Take the acks to be sent now, oldest first; `put_back` them if they could not be."""
+        with self._changed:
+            return [self._acks.popleft() for _ in range(min(len(self._acks), ACK_LIMIT))]
+
+    def put_back(self, acks: Sequence[Entry]) -> None:
+        """Keep *acks* for the next attempt; they may have taken effect already."""
+        with self._changed:
+            for ack in acks:
+                ack.is_in_doubt = True
+            self._acks.extendleft(reversed(acks))
+
+    @property
+    def has_acks(self) -> bool:
+        """Whether acks are waiting to be sent."""
+        return bool(self._acks)
+
+    @contextmanager
+    def carrying(self) -> Iterator[None]:
+        """While inside, acks wait for the caller's next read."""
+        self.start_carrying()
+        try:
+            yield
+        finally:
+            self.stop_carrying()
+
+    def start_carrying(self) -> None:
+        """From now on acks wait for the caller's next read."""
+        with self._changed:
+            self._carriers += 1
+
+    def stop_carrying(self) -> None:
+        """From now on, unless somebody else carries, acks are sent by who acknowledges."""
+        with self._changed:
+            self._carriers -= 1
+
+    def pause_carrying(self) -> bool:
+        """Stop carrying unless acks are waiting; False when there are and a read must come first."""
+        with self._changed:
+            if self._acks:
+                return False
+            self._carriers -= 1
+            return True
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Around a read and the `add` of what it brought: keeps `reconciling` out."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_reconciling)
+            self._reads += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._reads -= 1
+
+    @contextmanager
+    def reconciling(self) -> Iterator[bool]:
+        """Yields True when no read is under way, and then keeps reads out while inside.
+
+        Only then is an entry that the server counts as ours, and that is not held, a lost reply.
+        """
+        with self._changed:
+            is_alone = self._reads == 0 and not self._is_reconciling
+            self._is_reconciling = self._is_reconciling or is_alone
+        try:
+            yield is_alone
+        finally:
+            if is_alone:
+                with self._changed:
+                    self._is_reconciling = False
+                    self._changed.notify_all()

@@ -1,0 +1,57 @@
+"""Every Redis key, as pure functions of the namespace and the queue.
+
+A queue has one or more shards. All keys of a shard carry the same hash tag
+`T = {namespace:queue:shard}`, so that each script touches one slot of a cluster.
+
+| key | type | holds |
+|---|---|---|
+| `T:lane:<lane>` | stream | one entry per message: field `m` is the encoded message |
+| `T:delayed` | zset | delivery id, scored by its eta in server milliseconds |
+| `T:delayed:messages` | hash | delivery id -> lane, a colon, the encoded message |
+| `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries` |
+| `T:consumers` | zset | consumer, scored by its last heartbeat in server milliseconds |
+| `T:wake` | stream | at most one entry: wakes one blocked consumer, so that it reads anew |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+#: The consumer group on every stream.
+GROUP = "workers"
+
+#: The consumer that owns entries which nobody works on: requeued, or recovered from a dead worker.
+#: They keep their place in the stream; whoever reads next takes them first.
+RELEASED = "released"
+
+#: The field of an entry that holds the encoded message.
+MESSAGE_FIELD = b"m"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKeys:
+    """The keys of one shard of one queue."""
+
+    lanes: tuple[str, ...]
+    delayed: str
+    delayed_messages: str
+    dead: str
+    consumers: str
+    wake: str
+
+
+@lru_cache(maxsize=4096)
+def queue_keys(
+    namespace: str, queue_name: str, lanes: tuple[str, ...], *, shard: int = 0
+) -> QueueKeys:
+    """The keys of *queue_name*, its lanes in the order given."""
+    tag = f"{{{namespace}:{queue_name}:{shard}}}"
+    return QueueKeys(
+        lanes=tuple(f"{tag}:lane:{lane}" for lane in lanes),
+        delayed=f"{tag}:delayed",
+        delayed_messages=f"{tag}:delayed:messages",
+        dead=f"{tag}:dead",
+        consumers=f"{tag}:consumers",
+        wake=f"{tag}:wake",
+    )

@@ -1,0 +1,129 @@
+"""Lanes: which one a message goes to, and how a reading budget is shared between them (pure).
+
+Reading is strict, highest lane first, but each lower lane has a guaranteed share, so that a flood
+in a higher lane cannot starve it (deficit round robin, Shreedhar and Varghese 1995).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .errors import InvalidOption, UnknownLane
+
+#: Lane -> guaranteed percentage of what is read while higher lanes are never empty.
+DEFAULT_LANES: Mapping[str, float] = {"high": 0, "default": 20, "low": 5}
+
+#: The share of a lower lane, in percent, when only names are given.
+DEFAULT_SHARE = 10.0
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_ALLOWED = (
+    "a sequence of distinct names, highest lane first, or a mapping of such names to the"
+    " guaranteed share in percent (lower lanes above 0, together below 100);"
+    " a name has 1 to 64 of the characters a-z A-Z 0-9 _ -"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The lanes of a broker, highest first, each with its guaranteed share between 0 and 1."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, value: Sequence[str] | Mapping[str, float]) -> Lanes:
+        """Read the option `lanes`.
+
+        Raises:
+            InvalidOption: Names repeat or are malformed, or the shares leave nothing to the first.
+        """
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence | Mapping):
+            raise InvalidOption.of("lanes", value, _ALLOWED)
+        names = tuple(value)
+        named = all(isinstance(name, str) and _NAME.match(name) for name in names)
+        if not names or not named or len(set(names)) != len(names):
+            raise InvalidOption.of("lanes", value, _ALLOWED)
+        percentages = value if isinstance(value, Mapping) else _equal_shares(names)
+        return cls(names, _shares(names, percentages))
+
+    def position(self, name: object) -> int:
+        """Where *name* stands, the highest lane being 1.
+
+        Raises:
+            UnknownLane: There is no such lane.
+        """
+        if isinstance(name, str) and name in self.names:
+            return self.names.index(name) + 1
+        raise UnknownLane.of("lane", name, f"one of {', '.join(map(repr, self.names))}")
+
+    @property
+    def default_position(self) -> int:
+        """The lane of priority 0: the one named "default", else the middle one."""
+        if "default" in self.names:
+            return self.names.index("default") + 1
+        return (len(self.names) + 1) // 2
+
+    def position_of_priority(self, priority: object) -> int:
+        """The lane for a dramatiq priority: lower numbers come sooner.
+
+        Raises:
+            InvalidOption: *priority* is not a number.
+        """
+        if isinstance(priority, bool) or not isinstance(priority, int | float):
+            raise InvalidOption.of("priority", priority, "a number; below 0 comes sooner")
+        shift = (priority > 0) - (priority < 0)
+        return min(max(self.default_position + shift, 1), len(self.names))
+
+    def choose(
+        self,
+        message_options: Mapping[str, object],
+        actor_options: Mapping[str, object],
+        actor_priority: object = 0,
+    ) -> int:
+        """The position of the lane that a message goes to.
+
+        The message's options win over its actor's, and a `lane` over a `priority`.
+        """
+        for options in (message_options, actor_options):
+            if options.get("lane") is not None:
+                return self.position(options["lane"])
+        return self.position_of_priority(message_options.get("priority", actor_priority))
+
+
+class Credits:
+    """How many entries each lower lane may claim ahead of the higher ones, carried over reads."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self._shares = lanes.shares
+        self._earned = [0.0] * len(lanes.shares)
+
+    def grant(self, budget: int) -> list[int]:
+        """Whole entries that each lane is owed out of the next *budget* entries."""
+        for index, share in enumerate(self._shares):
+            self._earned[index] += share * budget
+        return [int(earned) for earned in self._earned]
+
+    def spend(self, counts: Sequence[int]) -> None:
+        """Take off what was read; a lane that had less than it was owed starts anew."""
+        for index, count in enumerate(counts):
+            owed = self._earned[index]
+            self._earned[index] = owed - count if 0 < count else owed % 1
+            self._earned[index] = max(self._earned[index], 0.0)
+
+
+def _equal_shares(names: tuple[str, ...]) -> dict[str, float]:
+    lower = len(names) - 1
+    share = min(DEFAULT_SHARE, 50.0 / lower) if lower else 0.0
+    return {name: 0.0 if index == 0 else share for index, name in enumerate(names)}
+
+
+def _shares(names: tuple[str, ...], percentages: Mapping[str, float]) -> tuple[float, ...]:
+    values = [percentages[name] for name in names]
+    if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
+        raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
+    if not all(value > 0 for value in values[1:]) or not 0 <= values[0] or sum(values) >= 100:
+        raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
+    return tuple(value / 100 for value in values)

@@ -1,0 +1,26 @@
+--[[
+Create the streams and their consumer group where they are missing.
+
+The group starts at 0, so that a message sent before the first worker is not skipped.
+
+KEYS
+  wake      stream  wakes a blocked consumer
+  lanes...  stream  highest first
+ARGV
+  group  str  the consumer group
+RETURNS
+  int    how many groups were created
+]]
+
+local streams, group = KEYS, ARGV[1]
+
+local created = 0
+for _, stream in ipairs(streams) do
+    local reply = redis.pcall("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
+    if not reply.err then
+        created = created + 1
+    elseif not string.find(reply.err, "BUSYGROUP", 1, true) then
+        return reply
+    end
+end
+return created

@@ -1,0 +1,20 @@
+-- Move the messages that are due to their lanes, earliest first, at most `limit` of them.
+-- When the server refuses to store more (out of memory) the rest stay where they are.
+local function forward(delayed, delayed_messages, lanes, positions, fallback, time, limit)
+    local due = redis.call("ZRANGE", delayed, "-inf", time, "BYSCORE", "LIMIT", 0, limit)
+    for _, delivery in ipairs(due) do
+        local packed = redis.call("HGET", delayed_messages, delivery)
+        if packed then
+            local colon = string.find(packed, ":", 1, true)
+            local position = positions[string.sub(packed, 1, colon - 1)] or fallback
+            local added = redis.pcall(
+                "XADD", lanes[position], "*", "m", string.sub(packed, colon + 1)
+            )
+            if type(added) == "table" then
+                return
+            end
+        end
+        redis.call("ZREM", delayed, delivery)
+        redis.call("HDEL", delayed_messages, delivery)
+    end
+end

@@ -1,0 +1,31 @@
+--[[
+Drop everything of a queue: waiting, delivered, delayed and dead.
+
+The streams stay, so that entry ids never come again and a late ack cannot hit another message.
+
+KEYS
+  delayed           zset    delivery id -> eta
+  delayed_messages  hash    delivery id -> lane and message
+  dead              stream  dead letters
+  wake              stream  wakes a blocked consumer
+  lanes...          stream  highest first
+ARGV
+  group  str  the consumer group
+RETURNS
+  int    how many messages were dropped, dead letters not counted
+]]
+
+local delayed, delayed_messages, dead = KEYS[1], KEYS[2], KEYS[3]
+local streams, group = { unpack(KEYS, 4) }, ARGV[1]
+
+local dropped = redis.call("ZCARD", delayed)
+redis.call("DEL", delayed, delayed_messages, dead)
+for index, stream in ipairs(streams) do
+    if redis.call("EXISTS", stream) == 1 then
+        dropped = dropped + (index > 1 and redis.call("XLEN", stream) or 0)
+        redis.call("XTRIM", stream, "MAXLEN", 0)
+        redis.call("XGROUP", "DESTROY", stream, group)
+        redis.call("XGROUP", "CREATE", stream, group, "0")
+    end
+end
+return dropped

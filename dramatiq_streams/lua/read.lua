@@ -1,0 +1,83 @@
+--[[
+Settle acks, forward what is due, then read the lanes, highest first, within one budget.
+
+Entries that nobody works on any more come before new ones of their lane. `shares` are read ahead,
+so that a flood in a higher lane cannot starve a lower one. With a budget of 0 nothing is read.
+
+KEYS
+  wake              stream  wakes the next consumer when entries nobody works on remain
+  delayed           zset    delivery id -> eta
+  delayed_messages  hash    delivery id -> lane and message
+  lanes...          stream  highest first
+ARGV
+  group       str   the consumer group
+  consumer    str   who reads
+  released    str   the consumer that owns what nobody works on
+  budget      int   the most entries to deliver
+  shares      json  for each lane, how many entries it is owed before higher lanes
+  acks        json  list of [lane, entry, deliveries]; lane 0 is `wake`
+  lane_names  json  the names of the lanes, in order
+  fallback    int   where a delayed message goes whose lane no longer exists
+  limit       int   the most delayed messages to forward
+RETURNS
+  array  server time, next eta or -1, number of refused acks, their positions,
+         then for each entry: lane, entry, deliveries, message
+]]
+--- @include "now"
+--- @include "owned"
+--- @include "remove"
+--- @include "settle"
+--- @include "forward"
+--- @include "body"
+--- @include "take"
+--- @include "wake_one"
+
+local wake, delayed, delayed_messages = KEYS[1], KEYS[2], KEYS[3]
+local lanes = { unpack(KEYS, 4) }
+local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
+local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
+
+local positions, found = {}, {}
+for position, name in ipairs(lane_names) do
+    positions[name] = position
+    found[position] = {}
+end
+
+lanes[0] = wake
+local refused = settle(lanes, group, consumer, acks, owned, remove)
+local time = now()
+forward(delayed, delayed_messages, lanes, positions, fallback, time, limit)
+
+local again = 0
+local function fill(position, count)
+    if count == 0 then
+        return
+    end
+    local taken, old = take(lanes[position], group, consumer, released, count)
+    for _, entry in ipairs(taken) do
+        table.insert(found[position], entry)
+    end
+    budget, again = budget - #taken, again + old
+end
+for position, share in ipairs(shares) do
+    fill(position, math.min(share, budget))
+end
+for position in ipairs(lanes) do
+    fill(position, budget)
+end
+if again > 0 and budget == 0 then
+    wake_one(wake)
+end
+
+local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
+local reply = { time, tonumber(eta or -1), #refused, unpack(refused) }
+for position, entries in ipairs(found) do
+    for _, entry in ipairs(entries) do
+        table.insert(reply, position)
+        table.insert(reply, entry[1])
+        table.insert(reply, entry[2])
+        table.insert(reply, body(entry[3]))
+    end
+end
+return reply

@@ -1,0 +1,69 @@
+--[[
+Take back deliveries whose lease has expired; give up on those that were delivered too often.
+
+O(limit) for each lane; call again with the cursors it returns while one of them is not 0-0.
+
+KEYS
+  wake      stream  wakes a consumer to take what was recovered
+  dead      stream  dead letters
+  lanes...  stream  highest first
+ARGV
+  group           str   the consumer group
+  released        str   the consumer that owns what nobody works on
+  lease           int   milliseconds without a sign of life
+  cursors         json  where to go on in each lane; "0-0" at first
+  limit           int   the most entries to recover in each lane
+  max_deliveries  int   what was delivered this often is given up on
+  lane_names      json  the names of the lanes, in order
+  ttl             int   milliseconds that dead letters are kept
+RETURNS
+  array  how many are free now, how many became dead letters, then each lane's cursor
+]]
+--- @include "now"
+--- @include "remove"
+--- @include "body"
+--- @include "bury"
+--- @include "wake_one"
+
+local wake, dead = KEYS[1], KEYS[2]
+local lanes = { unpack(KEYS, 3) }
+local group, released, lease, cursors = ARGV[1], ARGV[2], ARGV[3], cjson.decode(ARGV[4])
+local limit, max_deliveries = ARGV[5], tonumber(ARGV[6])
+local lane_names, ttl = cjson.decode(ARGV[7]), tonumber(ARGV[8])
+
+local recovered, given_up = 0, 0
+local function judge(position, entry)
+    local lane = lanes[position]
+    local stored = redis.call("XRANGE", lane, entry, entry)[1]
+    local pending = redis.call("XPENDING", lane, group, entry, entry, 1)[1]
+    if not stored then
+        -- Redis 6.2 keeps claiming what was deleted from the stream.
+        redis.call("XACK", lane, group, entry)
+    elseif pending[4] < max_deliveries then
+        recovered = recovered + 1
+    else
+        bury(dead, ttl, now(), {
+            message = body(stored[2]), reason = "max_deliveries",
+            error = "Delivered " .. pending[4] .. " times and never settled.",
+            lane = lane_names[position], entry = entry, deliveries = pending[4],
+        })
+        remove(lane, group, { entry })
+        given_up = given_up + 1
+    end
+end
+
+local next_cursors = {}
+for position, lane in ipairs(lanes) do
+    -- JUSTID: the count of deliveries stays; it grows when somebody takes the entry.
+    local claimed = redis.pcall(
+        "XAUTOCLAIM", lane, group, released, lease, cursors[position], "COUNT", limit, "JUSTID"
+    )
+    for _, entry in ipairs(not claimed.err and claimed[2] or {}) do
+        judge(position, entry)
+    end
+    next_cursors[position] = claimed.err and "0-0" or claimed[1]
+end
+if recovered > 0 then
+    wake_one(wake)
+end
+return { recovered, given_up, unpack(next_cursors) }

@@ -1,0 +1,101 @@
+"""Entries as they come from the server, and the messages that dramatiq's Worker gets from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dramatiq.broker import MessageProxy
+from dramatiq.common import q_name
+from dramatiq.errors import DecodeError
+from dramatiq.message import Message
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One delivery of one stream entry to this process.
+
+    Another delivery of the same stream entry has another `deliveries`: together with the consumer
+    it is the fence by which the server tells a holder from one that lost its lease.
+    """
+
+    lane: int
+    entry_id: str
+    deliveries: int
+    body: bytes = field(repr=False)
+    #: Somebody else may have it now. Never started if it was not yet, never acknowledged.
+    is_lost: bool = False
+    #: Acknowledged, dead-lettered, handed over or given back; nothing is left to do.
+    is_settled: bool = False
+    #: A settling command was sent whose reply never came: a refusal is then no news.
+    is_in_doubt: bool = False
+
+
+@dataclass(slots=True)
+class RetryHandOver:
+    """A retry that must replace its original in one step, and has not done so yet."""
+
+    delivery_id: str
+    lane: int
+    body: bytes
+    delay_ms: int | None
+
+
+class DeliveredMessage(MessageProxy):
+    """A message that was read from a queue, with the entry it came from."""
+
+    def __init__(self, message: Message[Any], entry: Entry) -> None:
+        super().__init__(message)
+        self.entry = entry
+        #: `retries` when it was delivered: the Retries middleware raises it before enqueueing.
+        self.delivered_retries = message.options.get("retries", 0)
+        self.hand_over: RetryHandOver | None = None
+        #: A retry was begun and could not even be encoded; the original must not be acknowledged.
+        self.is_retry_broken = False
+
+    @property
+    def is_being_retried(self) -> bool:
+        """Whether enqueueing this very proxy means: replace the delivery by a retry."""
+        retries = self._message.options.get("retries", 0)
+        return retries != self.delivered_retries and not self.entry.is_settled
+
+
+def encode(message: Message[Any]) -> bytes:
+    """Encode *message* as it is stored: on its canonical queue, without an eta.
+
+    The Worker would delay a message with an `eta` a second time, in its own memory.
+    """
+    queue_name = q_name(message.queue_name)
+    if queue_name == message.queue_name and "eta" not in message.options:
+        return message.encode()
+    message = message.copy(queue_name=queue_name)
+    message.options.pop("eta", None)
+    return message.encode()
+
+
+def decode(entry: Entry, queue_name: str) -> DeliveredMessage:
+    """Turn *entry* into the message that a consumer of *queue_name* hands out.
+
+    Raises:
+        DecodeError: The body is no message, or its fields have types that dramatiq cannot handle.
+    """
+    message: Message[Any] = Message.decode(entry.body)
+    wrong = [name for name, kind in _FIELDS if not isinstance(getattr(message, name), kind)]
+    if wrong:
+        error = TypeError(f"wrong type of {', '.join(wrong)}")
+        raise DecodeError(f"The message is malformed: {error}.", entry.body, error)
+    if message.queue_name != queue_name:
+        message = message.copy(queue_name=queue_name)
+    message.options.pop("eta", None)
+    return DeliveredMessage(message, entry)
+
+
+_FIELDS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
+    ("queue_name", str),
+    ("actor_name", str),
+    ("args", tuple),
+    ("kwargs", dict),
+    ("options", dict),
+    ("message_id", str),
+    ("message_timestamp", (int, float)),
+)

@@ -1,0 +1,128 @@
+"""The broker's and a message's options, checked before anything is sent (pure)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dramatiq.common import q_name
+
+from .errors import InvalidOption
+from .lanes import DEFAULT_LANES, Lanes
+
+DEFAULT_NAMESPACE = "dramatiq-streams"
+DEFAULT_LEASE_MS = 60_000
+DEFAULT_MAX_DELIVERIES = 5
+DEFAULT_DEAD_MESSAGE_TTL_MS = 7 * 86_400_000
+
+#: Far beyond any eta, and still exact as a score and in Lua's number format.
+LONGEST_DELAY_MS = 10**13
+
+_MINUTE_MS = 60_000
+_YEAR_MS = 366 * 86_400_000
+_NAMESPACE = re.compile(r"[^\s{}\x00-\x1f]{1,128}\Z")
+_QUEUE = re.compile(r"[^\s{}\x00-\x1f]{1,255}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerOptions:
+    """What a `StreamsBroker` was asked to be; all durations in milliseconds."""
+
+    namespace: str
+    lanes: Lanes
+    lease_ms: int
+    max_deliveries: int
+    dead_message_ttl_ms: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        namespace: object,
+        lanes: Sequence[str] | Mapping[str, float] | None,
+        lease: object,
+        max_deliveries: object,
+        dead_message_ttl: object,
+    ) -> BrokerOptions:
+        """Check the constructor's options.
+
+        Raises:
+            InvalidOption: Naming the option, its value and what is allowed.
+        """
+        return cls(
+            namespace=_namespace(namespace),
+            lanes=Lanes.of(DEFAULT_LANES if lanes is None else lanes),
+            lease_ms=_whole("lease", lease, 1_000, 60 * _MINUTE_MS, "milliseconds"),
+            max_deliveries=_whole("max_deliveries", max_deliveries, 1, 1_000_000, "deliveries"),
+            dead_message_ttl_ms=_whole(
+                "dead_message_ttl", dead_message_ttl, 1_000, 100 * _YEAR_MS, "milliseconds"
+            ),
+        )
+
+
+def checked_queue_name(name: object) -> str:
+    """Return *name* if a queue may be called so.
+
+    Raises:
+        InvalidOption: It is not a plain name, or ends in a suffix that dramatiq keeps for itself.
+    """
+    if not isinstance(name, str) or not _QUEUE.match(name):
+        raise InvalidOption.of("queue_name", name, "1 to 255 characters, no spaces and no braces")
+    if q_name(name) != name:
+        raise InvalidOption.of("queue_name", name, "a name that does not end in .DQ or .XQ")
+    return name
+
+
+def checked_delay(delay: object) -> int:
+    """Return *delay* in whole milliseconds.
+
+    Raises:
+        InvalidOption: It is not a number of milliseconds from 0 to 10**13 (some 300 years).
+    """
+    is_number = isinstance(delay, int | float) and not isinstance(delay, bool)
+    if not is_number or not math.isfinite(delay) or not 0 <= delay <= LONGEST_DELAY_MS:  # type: ignore[operator, arg-type]
+        raise InvalidOption.of("delay", delay, "milliseconds, from 0 to 10**13")
+    return math.ceil(delay)  # type: ignore[call-overload, no-any-return]
+
+
+def delay_until(eta: object, *, now_ms: int) -> int | None:
+    """The delay that the message option `eta` (epoch milliseconds) asks for, None if none."""
+    if isinstance(eta, bool) or not isinstance(eta, int | float) or not math.isfinite(eta):
+        return None
+    return min(max(math.ceil(eta) - now_ms, 0), LONGEST_DELAY_MS)
+
+
+def checked_timeout(timeout: object) -> int:
+    """Return *timeout* in milliseconds.
+
+    Raises:
+        InvalidOption: It is not a positive number.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
+        raise InvalidOption.of("timeout", timeout, "a positive number of milliseconds")
+    return math.ceil(timeout)
+
+
+def checked_prefetch(prefetch: object) -> int:
+    """Return *prefetch*.
+
+    Raises:
+        InvalidOption: It is not a positive whole number.
+    """
+    return _whole("prefetch", prefetch, 1, 65_535, "messages")
+
+
+def _namespace(value: object) -> str:
+    if not isinstance(value, str) or not _NAMESPACE.match(value):
+        allowed = "1 to 128 characters, no spaces and no braces"
+        raise InvalidOption.of("namespace", value, allowed)
+    return value
+
+
+def _whole(name: str, value: Any, least: int, most: int, unit: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidOption.of(name, value, f"a whole number of {unit} from {least} to {most}")
+    return value

@@ -1,0 +1,202 @@
+"""The main path of a queue: enqueue, read, acknowledge, release, purge, count."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys, queue_keys
+from .lanes import Lanes
+from .messages import Entry
+from .scripts import Runs, Scripts
+
+#: The most delayed messages that one read forwards.
+FORWARD_LIMIT = 100
+
+#: The most deliveries of one lane that are looked through for lost replies.
+UNHELD_LIMIT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one read brought."""
+
+    entries: list[Entry]
+    refused: list[Entry]
+    #: Milliseconds until the next delayed message is due; None when there is none.
+    next_due_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """What a blocking read brought: new entries, and the ids of wake-up calls to be acked."""
+
+    entries: list[Entry]
+    wakes: list[str]
+
+
+class Queues:
+    """The main path of every queue in *namespace*, as *consumer*."""
+
+    def __init__(self, runs: Runs, *, namespace: str, lanes: Lanes, consumer: str) -> None:
+        self._runs = runs
+        self._scripts = Scripts(runs)
+        self._namespace = namespace
+        self._lanes = lanes
+        self._consumer = consumer
+
+    def enqueue(self, queue_name: str, lane: int, body: bytes) -> None:
+        """Append an encoded message to a lane."""
+        self._runs.execute(*self.enqueue_command(queue_name, lane, body))
+
+    def enqueue_command(self, queue_name: str, lane: int, body: bytes) -> tuple[Any, ...]:
+        """The command of `enqueue`, for a pipeline."""
+        return ("XADD", self._keys(queue_name).lanes[lane - 1], "*", MESSAGE_FIELD, body)
+
+    def ensure_groups(self, queue_name: str) -> None:
+        """Create what a consumer reads from, where it is missing."""
+        keys = self._keys(queue_name)
+        self._scripts.ensure_groups(wake=keys.wake, lanes=keys.lanes, group=GROUP)
+
+    def read(
+        self,
+        queue_name: str,
+        budget: int,
+        *,
+        shares: Sequence[int],
+        acks: Sequence[Entry],
+        wakes: Sequence[str] = (),
+    ) -> Reading:
+        """Settle *acks*, forward what is due, and deliver up to *budget* entries.
+
+        Raises:
+            GroupMissing: Call `ensure_groups` and read again.
+        """
+        keys = self._keys(queue_name)
+        woken = [(0, wake, 1) for wake in wakes]
+        reply = self._scripts.read(
+            wake=keys.wake,
+            delayed=keys.delayed,
+            delayed_messages=keys.delayed_messages,
+            lanes=keys.lanes,
+            group=GROUP,
+            consumer=self._consumer,
+            released=RELEASED,
+            budget=budget,
+            shares=shares,
+            acks=[*map(_triple, acks), *woken],
+            lane_names=self._lanes.names,
+            fallback=self._lanes.default_position,
+            limit=FORWARD_LIMIT,
+        )
+        return _reading(reply, acks)
+
+    def read_blocking(self, queue_name: str, timeout_ms: int) -> Blocked:
+        """Wait up to *timeout_ms* for a new entry in any lane, or for a wake-up call.
+
+        At most one entry of each lane is delivered, so that a waiting consumer takes no more than
+        it may need.
+
+        Raises:
+            GroupMissing: Call `ensure_groups` and read again.
+        """
+        keys = self._keys(queue_name)
+        streams = (keys.wake, *keys.lanes)
+        reader = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", 1)
+        wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
+        reply = self._runs.execute(*reader, *wait)
+        return _blocked(reply or [], keys)
+
+    def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
+        """Remove *acks* for good; returns those that this consumer no longer holds."""
+        keys = self._keys(queue_name)
+        refused = self._scripts.ack(
+            wake=keys.wake,
+            lanes=keys.lanes,
+            group=GROUP,
+            consumer=self._consumer,
+            acks=map(_triple, acks),
+        )
+        return [acks[position - 1] for position in refused]
+
+    def release(self, queue_name: str, entries: Iterable[Entry]) -> int:
+        """Give *entries* back to others, in their old place; returns how many were still held."""
+        keys = self._keys(queue_name)
+        return self._scripts.release(
+            wake=keys.wake,
+            lanes=keys.lanes,
+            group=GROUP,
+            consumer=self._consumer,
+            released=RELEASED,
+            entries=map(_triple, entries),
+        )
+
+    def release_unheld(self, queue_name: str, held: Iterable[Entry]) -> int:
+        """Give back what was delivered to this consumer in replies that never arrived.
+
+        Only to be called while no read of this consumer is under way.
+        """
+        keys = self._keys(queue_name)
+        return self._scripts.release_unheld(
+            wake=keys.wake,
+            lanes=keys.lanes,
+            group=GROUP,
+            consumer=self._consumer,
+            released=RELEASED,
+            held=((entry.lane, entry.entry_id) for entry in held),
+            limit=UNHELD_LIMIT,
+        )
+
+    def purge(self, queue_name: str) -> int:
+        """Drop everything: waiting, delivered, delayed and dead."""
+        keys = self._keys(queue_name)
+        return self._scripts.purge(
+            delayed=keys.delayed,
+            delayed_messages=keys.delayed_messages,
+            dead=keys.dead,
+            wake=keys.wake,
+            lanes=keys.lanes,
+            group=GROUP,
+        )
+
+    def size(self, queue_name: str) -> int:
+        """How many messages are not done: waiting, delivered and delayed, read at one instant."""
+        keys = self._keys(queue_name)
+        return self._scripts.size(delayed=keys.delayed, lanes=keys.lanes)
+
+    def _keys(self, queue_name: str) -> QueueKeys:
+        return queue_keys(self._namespace, queue_name, self._lanes.names)
+
+
+def _triple(entry: Entry) -> tuple[int, str, int]:
+    return entry.lane, entry.entry_id, entry.deliveries
+
+
+def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
+    server_ms, eta, refused_count = reply[:3]
+    refused = reply[3 : 3 + refused_count]
+    flat = reply[3 + refused_count :]
+    return Reading(
+        entries=[
+            Entry(lane, entry_id.decode(), deliveries, body)
+            for lane, entry_id, deliveries, body in zip(*[iter(flat)] * 4, strict=True)
+        ],
+        refused=[acks[position - 1] for position in refused if position <= len(acks)],
+        next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
+    )
+
+
+def _blocked(reply: list[Any], keys: QueueKeys) -> Blocked:
+    entries, wakes = [], []
+    for stream, found in reply:
+        name = stream.decode()
+        for entry_id, fields in found:
+            if name == keys.wake:
+                wakes.append(entry_id.decode())
+            else:
+                lane = keys.lanes.index(name) + 1
+                # Deleted between the delivery and the reply: fields is nil.
+                body = dict(zip(*[iter(fields or ())] * 2, strict=True)).get(MESSAGE_FIELD, b"")
+                entries.append(Entry(lane, entry_id.decode(), 1, body))
+    return Blocked(sorted(entries, key=lambda entry: entry.lane), wakes)
