@@ -1,4 +1,4 @@
-"""Where the server binaries are that the tests run against: one name per server we promise to serve.
+"""Where the server binaries are that the tests run against, one name per server we promise.
 
 The environment variable `TEST_SERVER` picks one of `NAMES`; the rest of the tests never ask which.
 """

@@ -1,4 +1,4 @@
-"""A private server on a unix socket, and on a loopback port when asked, in a directory of its own."""
+"""A private server on a unix socket, and on a loopback port when asked, in its own directory."""
 
 import os
 import shutil
