@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
+_HTML_BEGINNINGS: Final = (b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<!--")
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 RETRYABLE_ERRORS: Final = frozenset({"timeout", "dns", "connect", "disconnected"})
 
@@ -58,7 +59,9 @@ class Page:
     @property
     def is_html(self) -> bool:
         """True when the body is HTML, by its media type or, lacking one, by how it begins."""
-        raise NotImplementedError
+        if self.content_type is not None:
+            return self.content_type in HTML_TYPES
+        return self.body[:1024].lstrip().lower().startswith(_HTML_BEGINNINGS)
 
     def to_message(self) -> dict[str, Any]:
         """This page in JSON's types, the body compressed."""

@@ -13,9 +13,7 @@ from ada_url import URL
 MAX_URL_LENGTH: Final = 2083
 """Longest normal form, in characters; longer ones are traps far more often than pages."""
 
-_UNRESERVED: Final = frozenset(
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-)
+_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})?")
 
 
