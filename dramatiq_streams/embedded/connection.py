@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from importlib.util import find_spec
+from math import inf
 from typing import Any
 
 from redis.connection import UnixDomainSocketConnection
@@ -37,7 +38,13 @@ class EmbeddedConnection(UnixDomainSocketConnection):
             idle_timeout: Seconds that a server started here stays after its last client left.
             options: As for `redis.UnixDomainSocketConnection`. A `socket_connect_timeout` is for
                 a server that runs but does not answer.
+
+        Raises:
+            ValueError: When a time is not a number of seconds above 0.
         """
+        for name, value in (("start_timeout", start_timeout), ("idle_timeout", idle_timeout)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < inf:
+                raise ValueError(f"{name}={value!r} is not possible: it must be seconds, above 0")
         super().__init__(path=path, **options)  # type: ignore[no-untyped-call]
         self._start_timeout = start_timeout
         self._idle_timeout = idle_timeout

@@ -90,7 +90,7 @@ def _supervise(binary: str, *, running: int, idle_timeout_s: float, say_ready: i
         [binary, *_SERVER_OPTIONS],
         stdin=subprocess.DEVNULL,
         pass_fds=(running,),
-        preexec_fn=_die_with(os.getpid()),
+        preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509 - this process has one thread.
     )
     _report(f"supervisor {os.getpid()} started server {server.pid}")
     try:
