@@ -6,13 +6,14 @@ The environment variable `TEST_SERVER` picks one of `NAMES`; the rest of the tes
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_APT_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
+from .debian import PackageMissing, unpack, unpacked
+
+_REDIS70_PACKAGES = ("redis-server", "redis-tools", "libjemalloc2", "liblzf1", "libatomic1")
 
 
 class ServerMissing(Exception):
@@ -65,53 +66,29 @@ def _from_wheel(name: str, package: str, pattern: str) -> Binary:
 
 
 def _redis70() -> Binary:
-    installed = Binary("redis70", Path("/usr/bin/redis-server"))
-    if _is_redis70(installed):
-        return installed
-    fetched = _fetched_redis70()
-    if not _is_redis70(fetched) and shutil.which("apt-get") and shutil.which("dpkg-deb"):
-        _fetch_redis70(fetched.path.parents[2])
-    if _is_redis70(fetched):
-        return fetched
-    raise ServerMissing("redis70: no redis-server 7.0 in /usr/bin, and apt has none to fetch")
+    for binary in (Binary("redis70", Path("/usr/bin/redis-server")), _unpacked_redis70()):
+        if _is_redis70(binary):
+            return binary
+    try:
+        unpack("redis70", _REDIS70_PACKAGES)
+    except PackageMissing as error:
+        raise ServerMissing(f"redis70: no redis-server 7.0 is installed, and {error}") from error
+    binary = _unpacked_redis70()
+    if not _is_redis70(binary):
+        raise ServerMissing(f"redis70: apt's redis-server is not 7.0 but {binary.version()!r}")
+    return binary
 
 
 def _is_redis70(binary: Binary) -> bool:
     return re.search(r"v=7\.0\.\d+", binary.version()) is not None
 
 
-def _fetched_redis70() -> Binary:
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    root = cache / "dramatiq-streams-tests" / "redis70"
-    libraries = [*root.glob("usr/lib/*-linux-*"), root / "usr" / "lib"]
+def _unpacked_redis70() -> Binary:
+    root = unpacked("redis70")
+    libraries = ":".join(str(path) for path in root.glob("usr/lib/*-linux-*"))
     return Binary(
-        "redis70",
-        root / "usr" / "bin" / "redis-server",
-        {"LD_LIBRARY_PATH": ":".join(map(str, libraries))},
+        "redis70", root / "usr" / "bin" / "redis-server", {"LD_LIBRARY_PATH": libraries}
     )
-
-
-def _fetch_redis70(root: Path) -> None:
-    """Unpack Debian's packages below *root*, which needs no root rights and installs nothing."""
-    staging = root.with_name(f"{root.name}.{os.getpid()}")
-    staging.mkdir(parents=True)
-    try:
-        subprocess.run(
-            ["apt-get", "download", *_APT_PACKAGES],
-            cwd=staging,
-            check=True,
-            capture_output=True,
-            timeout=300,
-        )
-        for package in staging.glob("*.deb"):
-            subprocess.run(["dpkg-deb", "-x", package, staging], check=True, timeout=60)
-            package.unlink()
-        shutil.rmtree(root, ignore_errors=True)
-        staging.rename(root)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise ServerMissing(f"redis70: apt-get download failed: {error}") from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 _FINDERS: Mapping[str, Callable[[], Binary]] = {

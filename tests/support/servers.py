@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from .binaries import Binary, find_binary
 from .processes import start_process
@@ -197,7 +199,8 @@ class Server:
         if self._process is not None and self._process.poll() is not None:
             code, self._process = self._process.returncode, None
             raise ServerFailed(f"{self.binary.name} ended with {code}:\n{self.log[-4000:]}")
-        with redis.Redis(unix_socket_path=self.socket, socket_timeout=5) as client:
+        once = Retry(NoBackoff(), 0)
+        with redis.Redis(unix_socket_path=self.socket, socket_timeout=5, retry=once) as client:
             try:
                 return bool(client.ping())
             except redis.AuthenticationError:  # its configuration asks for a password
