@@ -61,7 +61,7 @@ class CrawlSettings:
             raise ValueError(f"user_agent must be one line of text, not {self.user_agent!r}")
         if not self.user_agent.strip():
             raise ValueError("user_agent must not be empty")
-        if not isinstance(self.obey_robots, bool):
+        if self.obey_robots not in (True, False):
             raise ValueError(f"obey_robots must be true or false, not {self.obey_robots!r}")
 
     @classmethod
