@@ -51,6 +51,13 @@ MakeBroker = Callable[..., "StreamsBroker"]
 MakeWorker = Callable[..., dramatiq.Worker]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything in `tests/faults` has the marker `faults`."""
+    for item in items:
+        if (Path(__file__).parent / "faults") in item.path.parents:
+            item.add_marker("faults")
+
+
 def _new_server(**options: Any) -> Server:
     try:
         return Server(**options)

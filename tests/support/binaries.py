@@ -86,9 +86,7 @@ def _is_redis70(binary: Binary) -> bool:
 def _unpacked_redis70() -> Binary:
     root = unpacked("redis70")
     libraries = ":".join(str(path) for path in root.glob("usr/lib/*-linux-*"))
-    return Binary(
-        "redis70", root / "usr" / "bin" / "redis-server", {"LD_LIBRARY_PATH": libraries}
-    )
+    return Binary("redis70", root / "usr" / "bin" / "redis-server", {"LD_LIBRARY_PATH": libraries})
 
 
 _FINDERS: Mapping[str, Callable[[], Binary]] = {

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 
 import crawl_actors.scripts
@@ -41,12 +42,21 @@ def main(directory: Path) -> int:
 
 def write_scripts(directory: Path) -> list[Path]:
     """Each package's scripts, includes pasted in, as `DIRECTORY/PACKAGE/NAME.lua`."""
+    crawl_names = [
+        file.name.removesuffix(".lua")
+        for file in resources.files("crawl_actors").joinpath("lua").iterdir()
+        if file.is_file()
+    ]
+    texts = {
+        "dramatiq_streams": dramatiq_streams.scripts.assembled(),
+        "crawl_actors": {name: crawl_actors.scripts.script_text(name) for name in crawl_names},
+    }
     paths = []
-    for package in (dramatiq_streams.scripts, crawl_actors.scripts):
-        folder = directory / package.__name__.partition(".")[0]
+    for package, scripts in texts.items():
+        folder = directory / package
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for name, text in package.assembled().items():
+        for name, text in sorted(scripts.items()):
             path = folder / f"{name}.lua"
             path.write_text(text)
             paths.append(path)

@@ -23,7 +23,9 @@ KEY_TYPES = {"stream", "hash", "zset", "set", "string", "list"}
 ARGUMENT_TYPES = {"str", "string", "bytes", "int", "json", "url", "id"}
 RETURNED = re.compile(r"^ {2}(int|str|string|bytes|array|json) {2,}\S.*$")
 SCRIPT_INPUT = re.compile(r"\b(KEYS|ARGV)\b")
-FORBIDDEN_COMMAND = re.compile(r"""redis\.p?call\(\s*["'](KEYS|SCAN|FLUSHALL|FLUSHDB)\b""", re.I)
+FORBIDDEN_COMMAND = re.compile(
+    r"""redis\.p?call\(\s*["'](KEYS|SCAN|FLUSHALL|FLUSHDB)\b""", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)

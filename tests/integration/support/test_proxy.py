@@ -34,7 +34,10 @@ def test_everything_passes_when_nothing_is_broken(client: redis.Redis, key: str)
     value = b"\r\n$5\r\n" * 100_000
 
     pipeline = client.pipeline()
-    pipeline.set(key, value).get(key).rpush(f"{key}2", "a", "b").lrange(f"{key}2", 0, -1)
+    pipeline.set(key, value)
+    pipeline.get(key)
+    pipeline.rpush(f"{key}2", "a", "b")
+    pipeline.lrange(f"{key}2", 0, -1)
     replies = pipeline.execute()
 
     assert replies == [True, value, 2, [b"a", b"b"]]
