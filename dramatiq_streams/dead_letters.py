@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from .keys import GROUP, QueueKeys, queue_keys
-from .lanes import Lanes
+from .keys import GROUP
 from .messages import Entry
+from .scope import Scope
 from .scripts import Runs, Scripts
 
 #: Longer error texts are cut: the traceback is in the message's options.
@@ -23,16 +23,12 @@ class Reason(StrEnum):
 
 
 class DeadLetters:
-    """The dead letters of every queue in *namespace*, as *consumer*."""
+    """The dead letters of every queue in a scope."""
 
-    def __init__(
-        self, runs: Runs, *, namespace: str, lanes: Lanes, consumer: str, ttl_ms: int
-    ) -> None:
+    def __init__(self, runs: Runs, scope: Scope, *, ttl_ms: int) -> None:
         self._runs = runs
         self._scripts = Scripts(runs)
-        self._namespace = namespace
-        self._lanes = lanes
-        self._consumer = consumer
+        self._scope = scope
         self._ttl_ms = ttl_ms
 
     def reject(
@@ -43,15 +39,15 @@ class DeadLetters:
         Returns:
             False, and nothing has changed, when this consumer no longer holds *entry*.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         done = self._scripts.reject(
             lane=keys.lanes[entry.lane - 1],
             dead=keys.dead,
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             entry=entry.entry_id,
             deliveries=entry.deliveries,
-            lane_name=self._lanes.names[entry.lane - 1],
+            lane_name=self._scope.lanes.names[entry.lane - 1],
             message=body or b"",
             reason=reason.value,
             error=error[:ERROR_LENGTH],
@@ -63,7 +59,7 @@ class DeadLetters:
         """Drop the dead letters that are older than the ttl at *now_ms*, server time."""
         oldest = max(now_ms - self._ttl_ms, 0)
         expired: int = self._runs.execute(
-            "XTRIM", self._keys(queue_name).dead, "MINID", "=", str(oldest)
+            "XTRIM", self._scope.keys(queue_name).dead, "MINID", "=", str(oldest)
         )
         return expired
 
@@ -71,6 +67,3 @@ class DeadLetters:
         """The server's clock, in milliseconds since 1970."""
         seconds, microseconds = self._runs.execute("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
-
-    def _keys(self, queue_name: str) -> QueueKeys:
-        return queue_keys(self._namespace, queue_name, self._lanes.names)

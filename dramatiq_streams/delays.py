@@ -7,33 +7,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from .keys import GROUP, QueueKeys, queue_keys
-from .lanes import Lanes
+from .keys import GROUP
 from .messages import Entry, RetryHandOver
+from .scope import Scope
 from .scripts import Runs, Scripts
 
 
 class Delays:
-    """The delayed messages of every queue in *namespace*."""
+    """The delayed messages of every queue in a scope."""
 
-    def __init__(self, runs: Runs, *, namespace: str, lanes: Lanes, consumer: str) -> None:
+    def __init__(self, runs: Runs, scope: Scope) -> None:
         self._scripts = Scripts(runs)
-        self._namespace = namespace
-        self._lanes = lanes
-        self._consumer = consumer
+        self._scope = scope
 
-    def add(self, queue_name: str, lane: int, body: bytes, *, delivery_id: str, delay_ms: int) -> int:
+    def add(
+        self, queue_name: str, lane: int, body: bytes, *, delivery_id: str, delay_ms: int
+    ) -> int:
         """Hold *body* back for *delay_ms*; returns its eta in server milliseconds.
 
         Repeating it with the same *delivery_id* adds nothing.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         return self._scripts.delay(
             wake=keys.wake,
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             delivery=delivery_id,
-            lane_name=self._lanes.names[lane - 1],
+            lane_name=self._scope.lanes.names[lane - 1],
             message=body,
             delay=delay_ms,
         )
@@ -42,8 +42,8 @@ class Delays:
         self, queue_name: str, lane: int, body: bytes, *, delivery_id: str, delay_ms: int
     ) -> tuple[Any, ...]:
         """The command of `add`, for a pipeline that begins with `loading_command`."""
-        keys = self._keys(queue_name)
-        arguments = [delivery_id, self._lanes.names[lane - 1], body, delay_ms]
+        keys = self._scope.keys(queue_name)
+        arguments = [delivery_id, self._scope.lanes.names[lane - 1], body, delay_ms]
         return self._scripts.command(
             "delay", [keys.wake, keys.delayed, keys.delayed_messages], arguments
         )
@@ -58,7 +58,7 @@ class Delays:
         Returns:
             False, and nothing has changed, when this consumer no longer holds *entry*.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         done = self._scripts.hand_over(
             wake=keys.wake,
             delayed=keys.delayed,
@@ -66,15 +66,12 @@ class Delays:
             source=keys.lanes[entry.lane - 1],
             target=keys.lanes[retry.lane - 1],
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             entry=entry.entry_id,
             deliveries=entry.deliveries,
             delivery=retry.delivery_id,
-            lane_name=self._lanes.names[retry.lane - 1],
+            lane_name=self._scope.lanes.names[retry.lane - 1],
             message=retry.body,
             delay=-1 if retry.delay_ms is None else retry.delay_ms,
         )
         return done == 1
-
-    def _keys(self, queue_name: str) -> QueueKeys:
-        return queue_keys(self._namespace, queue_name, self._lanes.names)

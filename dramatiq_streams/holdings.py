@@ -29,6 +29,7 @@ class Holdings:
         self._owners: dict[Entry, object | None] = {}
         self._counts: Counter[object | None] = Counter()
         self._acks: deque[Entry] = deque()
+        self._abandoned: deque[Entry] = deque(maxlen=1000)
         self._carriers = 0
         self._reads = 0
         self._is_reconciling = False
@@ -48,6 +49,11 @@ class Holdings:
                     self._counts[self._owners.pop(entry)] -= 1
             self._changed.notify_all()
 
+    def abandon(self, entry: Entry) -> None:
+        """Let the lease of *entry* expire: it is to be delivered again, and that counts."""
+        self.drop([entry])
+        self._abandoned.append(entry)
+
     def disown(self, owner: object) -> None:
         """Keep what *owner* delivered, to be counted against whichever consumer comes next."""
         with self._changed:
@@ -60,6 +66,11 @@ class Holdings:
         """Every delivery that this process still has a claim to."""
         with self._changed:
             return [entry for entry in self._owners if not entry.is_lost]
+
+    def known(self) -> list[Entry]:
+        """Every delivery that has arrived here and may still be pending in our name."""
+        with self._changed:
+            return [*self._owners, *self._abandoned]
 
     def room(self, prefetch: int, *, owner: object) -> int:
         """How many more messages *owner* may fetch: acks still to be sent make room already."""
@@ -107,29 +118,25 @@ class Holdings:
     @contextmanager
     def carrying(self) -> Iterator[None]:
         """While inside, acks wait for the caller's next read."""
-        self.start_carrying()
+        with self._changed:
+            self._carriers += 1
         try:
             yield
         finally:
-            self.stop_carrying()
-
-    def start_carrying(self) -> None:
-        """From now on acks wait for the caller's next read."""
-        with self._changed:
-            self._carriers += 1
-
-    def stop_carrying(self) -> None:
-        """From now on, unless somebody else carries, acks are sent by who acknowledges."""
-        with self._changed:
-            self._carriers -= 1
+            with self._changed:
+                self._carriers -= 1
 
     def pause_carrying(self) -> bool:
-        """Stop carrying unless acks are waiting; False when there are and a read must come first."""
+        """Before blocking: stop carrying, unless acks are waiting and a read must come first."""
         with self._changed:
-            if self._acks:
-                return False
-            self._carriers -= 1
-            return True
+            if not self._acks:
+                self._carriers -= 1
+            return not self._acks
+
+    def resume_carrying(self) -> None:
+        """After blocking: acks wait for the caller's next read again."""
+        with self._changed:
+            self._carriers += 1
 
     @contextmanager
     def reading(self) -> Iterator[None]:

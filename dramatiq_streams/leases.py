@@ -10,9 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .keys import GROUP, RELEASED, QueueKeys, queue_keys
-from .lanes import Lanes
+from .keys import GROUP, RELEASED
 from .messages import Entry
+from .scope import Scope
 from .scripts import Runs, Scripts
 
 #: The most entries that one script call extends.
@@ -36,13 +36,11 @@ class Recovered:
 
 
 class Leases:
-    """The leases of every queue in *namespace*, as *consumer*."""
+    """The leases of every queue in a scope."""
 
-    def __init__(self, runs: Runs, *, namespace: str, lanes: Lanes, consumer: str) -> None:
+    def __init__(self, runs: Runs, scope: Scope) -> None:
         self._scripts = Scripts(runs)
-        self._namespace = namespace
-        self._lanes = lanes
-        self._consumer = consumer
+        self._scope = scope
         self._cursors: dict[str, Sequence[str]] = {}
 
     def extend(self, queue_name: str, held: Sequence[Entry]) -> list[Entry]:
@@ -63,7 +61,7 @@ class Leases:
 
         What was delivered *max_deliveries* times already becomes a dead letter instead.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         cursors = self._cursors.get(queue_name, (_START,) * len(keys.lanes))
         released = dead_lettered = 0
         for _ in range(RECOVER_CALLS):
@@ -77,7 +75,7 @@ class Leases:
                 cursors=cursors,
                 limit=RECOVER_LIMIT,
                 max_deliveries=max_deliveries,
-                lane_names=self._lanes.names,
+                lane_names=self._scope.lanes.names,
                 ttl=dead_ttl_ms,
             )
             released, dead_lettered = released + freed, dead_lettered + given_up
@@ -88,18 +86,15 @@ class Leases:
         return Recovered(released, dead_lettered)
 
     def _extend(self, queue_name: str, held: Sequence[Entry]) -> list[Entry]:
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         lost = self._scripts.extend(
             consumers=keys.consumers,
             lanes=keys.lanes,
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             held=((entry.lane, entry.entry_id, entry.deliveries) for entry in held),
         )
         return [held[position - 1] for position in lost]
-
-    def _keys(self, queue_name: str) -> QueueKeys:
-        return queue_keys(self._namespace, queue_name, self._lanes.names)
 
 
 def extend_interval_ms(lease_ms: int) -> float:

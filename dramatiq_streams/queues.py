@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys, queue_keys
-from .lanes import Lanes
+from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
+from .scope import Scope
 from .scripts import Runs, Scripts
 
 #: The most delayed messages that one read forwards.
@@ -37,14 +37,12 @@ class Blocked:
 
 
 class Queues:
-    """The main path of every queue in *namespace*, as *consumer*."""
+    """The main path of every queue in a scope."""
 
-    def __init__(self, runs: Runs, *, namespace: str, lanes: Lanes, consumer: str) -> None:
+    def __init__(self, runs: Runs, scope: Scope) -> None:
         self._runs = runs
         self._scripts = Scripts(runs)
-        self._namespace = namespace
-        self._lanes = lanes
-        self._consumer = consumer
+        self._scope = scope
 
     def enqueue(self, queue_name: str, lane: int, body: bytes) -> None:
         """Append an encoded message to a lane."""
@@ -52,11 +50,11 @@ class Queues:
 
     def enqueue_command(self, queue_name: str, lane: int, body: bytes) -> tuple[Any, ...]:
         """The command of `enqueue`, for a pipeline."""
-        return ("XADD", self._keys(queue_name).lanes[lane - 1], "*", MESSAGE_FIELD, body)
+        return ("XADD", self._scope.keys(queue_name).lanes[lane - 1], "*", MESSAGE_FIELD, body)
 
     def ensure_groups(self, queue_name: str) -> None:
         """Create what a consumer reads from, where it is missing."""
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         self._scripts.ensure_groups(wake=keys.wake, lanes=keys.lanes, group=GROUP)
 
     def read(
@@ -73,7 +71,7 @@ class Queues:
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         woken = [(0, wake, 1) for wake in wakes]
         reply = self._scripts.read(
             wake=keys.wake,
@@ -81,13 +79,13 @@ class Queues:
             delayed_messages=keys.delayed_messages,
             lanes=keys.lanes,
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             released=RELEASED,
             budget=budget,
             shares=shares,
             acks=[*map(_triple, acks), *woken],
-            lane_names=self._lanes.names,
-            fallback=self._lanes.default_position,
+            lane_names=self._scope.lanes.names,
+            fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
         )
         return _reading(reply, acks)
@@ -101,33 +99,33 @@ class Queues:
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         streams = (keys.wake, *keys.lanes)
-        reader = ("XREADGROUP", "GROUP", GROUP, self._consumer, "COUNT", 1)
+        reader = ("XREADGROUP", "GROUP", GROUP, self._scope.consumer, "COUNT", 1)
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
         reply = self._runs.execute(*reader, *wait)
         return _blocked(reply or [], keys)
 
     def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
         """Remove *acks* for good; returns those that this consumer no longer holds."""
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         refused = self._scripts.ack(
             wake=keys.wake,
             lanes=keys.lanes,
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             acks=map(_triple, acks),
         )
         return [acks[position - 1] for position in refused]
 
     def release(self, queue_name: str, entries: Iterable[Entry]) -> int:
         """Give *entries* back to others, in their old place; returns how many were still held."""
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         return self._scripts.release(
             wake=keys.wake,
             lanes=keys.lanes,
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             released=RELEASED,
             entries=map(_triple, entries),
         )
@@ -137,12 +135,12 @@ class Queues:
 
         Only to be called while no read of this consumer is under way.
         """
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         return self._scripts.release_unheld(
             wake=keys.wake,
             lanes=keys.lanes,
             group=GROUP,
-            consumer=self._consumer,
+            consumer=self._scope.consumer,
             released=RELEASED,
             held=((entry.lane, entry.entry_id) for entry in held),
             limit=UNHELD_LIMIT,
@@ -150,7 +148,7 @@ class Queues:
 
     def purge(self, queue_name: str) -> int:
         """Drop everything: waiting, delivered, delayed and dead."""
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         return self._scripts.purge(
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
@@ -162,11 +160,8 @@ class Queues:
 
     def size(self, queue_name: str) -> int:
         """How many messages are not done: waiting, delivered and delayed, read at one instant."""
-        keys = self._keys(queue_name)
+        keys = self._scope.keys(queue_name)
         return self._scripts.size(delayed=keys.delayed, lanes=keys.lanes)
-
-    def _keys(self, queue_name: str) -> QueueKeys:
-        return queue_keys(self._namespace, queue_name, self._lanes.names)
 
 
 def _triple(entry: Entry) -> tuple[int, str, int]:

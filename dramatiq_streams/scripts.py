@@ -99,7 +99,13 @@ class Scripts:
         return self._run("ensure_groups", [wake, *lanes], [group])
 
     def extend(
-        self, *, consumers: str, lanes: Sequence[str], group: str, consumer: str, held: Iterable[Any]
+        self,
+        *,
+        consumers: str,
+        lanes: Sequence[str],
+        group: str,
+        consumer: str,
+        held: Iterable[Any],
     ) -> list[int]:
         """Run `extend.lua`."""
         return self._run("extend", [consumers, *lanes], [group, consumer, _json(held)])

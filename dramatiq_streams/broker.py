@@ -1,0 +1,329 @@
+"""dramatiq's Broker on Redis Streams. Wires the rooms; sends no command itself."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import redis
+from dramatiq.actor import Actor
+from dramatiq.broker import Broker
+from dramatiq.common import q_name
+from dramatiq.errors import BrokerConnectionError, QueueJoinTimeout
+from dramatiq.message import Message
+from dramatiq.middleware import Middleware, default_middleware
+
+from . import clock
+from .connections import Connections
+from .consumer import StreamsConsumer
+from .errors import PartlyEnqueued
+from .messages import DeliveredMessage, RetryHandOver, encode
+from .middleware.lease_guard import LeaseGuard
+from .options import (
+    DEFAULT_DEAD_MESSAGE_TTL_MS,
+    DEFAULT_LEASE_MS,
+    DEFAULT_MAX_DELIVERIES,
+    DEFAULT_NAMESPACE,
+    BrokerOptions,
+    checked_delay,
+    checked_prefetch,
+    checked_queue_name,
+    checked_timeout,
+    delay_until,
+)
+from .process import Process
+
+#: How many messages `enqueue_many` sends before it reads the replies.
+CHUNK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """A message on its way: what middleware saw, and what is stored."""
+
+    message: Message[Any]
+    lane: int
+    body: bytes
+    delay: int | None
+
+    @property
+    def queue_name(self) -> str:
+        return q_name(self.message.queue_name)
+
+
+class StreamsBroker(Broker):
+    """A broker on Redis Streams consumer groups; needs Redis 6.2 or newer, or Valkey.
+
+    The constructor checks its options and connects to nothing; each process that uses the broker,
+    also one forked after the construction, connects by itself.
+
+    Args:
+        url: `redis://`, `rediss://`, `unix://` or `embedded://PATH`. Default `redis://localhost`.
+        client: An existing `redis.Redis`, instead of *url*; its parameters are used, not its
+            connections.
+        namespace: Begins every key.
+        middleware: All middleware, instead of dramatiq's default.
+        lanes: Names, highest first, or a mapping of names to the percentage that a lower lane gets
+            at least. Default `{"high": 0, "default": 20, "low": 5}`.
+        lease: Milliseconds without a sign of life after which a worker's messages go to others.
+            Extended for as long as the worker lives: it need not be longer than a task.
+        max_deliveries: A message that was delivered this often and never settled, because its
+            worker died each time, becomes a dead letter.
+        dead_message_ttl: Milliseconds that dead letters are kept.
+        **redis_parameters: Connection options of `redis.Redis`, also beside *url*.
+
+    Raises:
+        InvalidOption: An option, its value and what is allowed.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: str | None = None,
+        client: redis.Redis | None = None,
+        namespace: str = DEFAULT_NAMESPACE,
+        middleware: list[Middleware] | None = None,
+        lanes: Sequence[str] | Mapping[str, float] | None = None,
+        lease: int = DEFAULT_LEASE_MS,
+        max_deliveries: int = DEFAULT_MAX_DELIVERIES,
+        dead_message_ttl: int = DEFAULT_DEAD_MESSAGE_TTL_MS,
+        **redis_parameters: Any,
+    ) -> None:
+        self.options = BrokerOptions.of(
+            namespace=namespace,
+            lanes=lanes,
+            lease=lease,
+            max_deliveries=max_deliveries,
+            dead_message_ttl=dead_message_ttl,
+        )
+        self.namespace = namespace
+        self._connections = Connections(url=url, client=client, parameters=redis_parameters)
+        self._processes: dict[int, Process] = {}
+        if middleware is None:
+            middleware = [make() for make in default_middleware]
+        super().__init__(middleware=[LeaseGuard(), *middleware])
+        self.actor_options.add("lane")
+
+    @property
+    def client(self) -> redis.Redis:
+        """This process's Redis client; replies are bytes, and nothing is retried."""
+        return self._process.client
+
+    @property
+    def _process(self) -> Process:
+        # No lock: a fork could copy it while it is held. `setdefault` is atomic.
+        pid = os.getpid()
+        found = self._processes.get(pid)
+        if found is None:
+            found = self._processes.setdefault(pid, Process(self._connections, self.options))
+        return found
+
+    def declare_actor(self, actor: Actor[Any, Any]) -> None:
+        """Declare *actor* and its queue.
+
+        Raises:
+            UnknownLane: Its option `lane` names none of the broker's lanes.
+        """
+        self.options.lanes.choose({}, actor.options, actor.priority)
+        super().declare_actor(actor)
+
+    def declare_queue(self, queue_name: str) -> None:
+        """Declare a queue, if it is not declared yet; nothing is sent to the server.
+
+        Raises:
+            InvalidOption: *queue_name* is no possible name.
+        """
+        if queue_name not in self.queues:
+            checked_queue_name(queue_name)
+            self.emit_before("declare_queue", queue_name)
+            self.queues[queue_name] = None
+            self.emit_after("declare_queue", queue_name)
+
+    def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> StreamsConsumer:
+        """A consumer of *queue_name*.
+
+        Args:
+            queue_name: Need not be declared.
+            prefetch: The most messages that may be out with it, not yet acknowledged.
+            timeout: Milliseconds after which `next` returns None.
+
+        Raises:
+            BrokerConnectionError: The server cannot be reached.
+            UnsupportedServer: It is older than Redis 6.2.
+        """
+        return self._process.consume(
+            checked_queue_name(queue_name),
+            prefetch=checked_prefetch(prefetch),
+            timeout_ms=checked_timeout(timeout),
+        )
+
+    def enqueue(self, message: Message[Any], *, delay: int | None = None) -> Message[Any]:
+        """Enqueue *message*, to be delivered after *delay* milliseconds at the earliest.
+
+        A message in delivery whose `retries` have grown, as the Retries middleware passes it,
+        replaces its delivery in one step. Anything else is a new message.
+
+        Returns:
+            A copy of the message as it was enqueued, with option `eta` if it was delayed.
+
+        Raises:
+            ConnectionFailed: The message was not enqueued.
+            ConnectionClosed: The connection broke: the message may or may not be enqueued.
+            ServerOutOfMemory: The message was not enqueued.
+            InvalidOption: The delay, the lane or the priority is not possible.
+        """
+        if isinstance(message, DeliveredMessage):
+            if message.is_being_retried:
+                return self._retry(message, delay)
+            message = message._message
+        process = self._process
+        process.check_server()
+        outgoing = self._prepare(message, delay)
+        if outgoing.delay is None:
+            process.queues.enqueue(outgoing.queue_name, outgoing.lane, outgoing.body)
+        else:
+            process.delays.add(
+                outgoing.queue_name,
+                outgoing.lane,
+                outgoing.body,
+                delivery_id=uuid.uuid4().hex,
+                delay_ms=outgoing.delay,
+            )
+        self.emit_after("enqueue", outgoing.message, outgoing.delay)
+        return outgoing.message
+
+    def enqueue_many(
+        self, messages: Iterable[Message[Any]], *, delay: int | None = None
+    ) -> list[Message[Any]]:
+        """Enqueue *messages* in order, a thousand per round trip, all with the same *delay*.
+
+        Returns:
+            The messages as they were enqueued.
+
+        Raises:
+            PartlyEnqueued: It names what was enqueued, what perhaps, and what not.
+            InvalidOption: As `enqueue`; nothing was sent.
+        """
+        waiting = list(messages)
+        for message in waiting:
+            self._check(message, delay)
+        self._process.check_server()
+        enqueued: list[Message[Any]] = []
+        for start in range(0, len(waiting), CHUNK):
+            chunk = [self._prepare(message, delay) for message in waiting[start : start + CHUNK]]
+            try:
+                failures = self._send(chunk)
+            except BrokerConnectionError as error:
+                raise PartlyEnqueued(
+                    error,
+                    enqueued=enqueued,
+                    unconfirmed=[outgoing.message for outgoing in chunk],
+                    unsent=waiting[start + CHUNK :],
+                ) from error
+            done = [outgoing for outgoing, error in zip(chunk, failures, strict=True) if not error]
+            for outgoing in done:
+                self.emit_after("enqueue", outgoing.message, outgoing.delay)
+            enqueued += [outgoing.message for outgoing in done]
+            for error in filter(None, failures):
+                refused = [out.message for out, error in zip(chunk, failures, strict=True) if error]
+                raise PartlyEnqueued(
+                    error,
+                    enqueued=enqueued,
+                    unconfirmed=[],
+                    unsent=[*refused, *waiting[start + CHUNK :]],
+                ) from error
+        return enqueued
+
+    def get_declared_queues(self) -> set[str]:
+        """The names of all queues declared so far."""
+        return set(self.queues)
+
+    def flush(self, queue_name: str) -> None:
+        """Drop all messages of a queue: waiting, delivered, delayed and dead."""
+        self._process.queues.purge(q_name(queue_name))
+
+    def flush_all(self) -> None:
+        """Drop all messages of all declared queues."""
+        for queue_name in list(self.queues):
+            self.flush(queue_name)
+
+    def join(self, queue_name: str, *, interval: int = 20, timeout: int | None = None) -> None:
+        """Wait until a queue is empty: nothing waiting, delivered or delayed; in any process.
+
+        Args:
+            queue_name: Need not be declared.
+            interval: Milliseconds between two looks.
+            timeout: Milliseconds to wait at most. Default: without end.
+
+        Raises:
+            QueueJoinTimeout: *timeout* has passed.
+        """
+        deadline_ms = None if timeout is None else clock.monotonic_ms() + timeout
+        while self._process.queues.size(q_name(queue_name)):
+            if deadline_ms is not None and clock.monotonic_ms() >= deadline_ms:
+                raise QueueJoinTimeout(queue_name)
+            time.sleep(interval / 1000)
+
+    def close(self) -> None:
+        """Stop this process's thread and close its connections; a later call opens them anew."""
+        process = self._processes.pop(os.getpid(), None)
+        if process is not None:
+            process.close()
+
+    def _check(self, message: Message[Any], delay: int | None) -> int | None:
+        """Refuse what cannot be enqueued; returns the delay in milliseconds."""
+        checked_queue_name(q_name(message.queue_name))
+        self._lane(message)
+        if delay is None:
+            return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
+        return checked_delay(delay)
+
+    def _prepare(self, message: Message[Any], delay: int | None) -> _Outgoing:
+        delay = self._check(message, delay)
+        message = message.copy()
+        message.options.pop("eta", None)
+        if delay is not None:
+            message.options["eta"] = clock.wall_ms() + delay
+        self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
+        self.emit_before("enqueue", message, delay)
+        # Only now: middleware may have changed the options.
+        return _Outgoing(message, self._lane(message), encode(message), delay)
+
+    def _lane(self, message: Message[Any]) -> int:
+        actor = self.actors.get(message.actor_name)
+        if actor is None:
+            return self.options.lanes.choose(message.options, {})
+        return self.options.lanes.choose(message.options, actor.options, actor.priority)
+
+    def _retry(self, message: DeliveredMessage, delay: int | None) -> Message[Any]:
+        # Until the hand-over is prepared, and unless it is done, the original must stay.
+        message.is_retry_broken = True
+        outgoing = self._prepare(message._message, delay)
+        retry = RetryHandOver(uuid.uuid4().hex, outgoing.lane, outgoing.body, outgoing.delay)
+        if self._process.settlement(message.queue_name).hand_over(message, retry):
+            self.emit_after("enqueue", outgoing.message, outgoing.delay)
+        return outgoing.message
+
+    def _send(self, chunk: Sequence[_Outgoing]) -> list[Exception | None]:
+        """Send *chunk* in one round trip; returns what went wrong with each message."""
+        process = self._process
+        commands = [process.delays.loading_command()]
+        for out in chunk:
+            if out.delay is None:
+                commands.append(process.queues.enqueue_command(out.queue_name, out.lane, out.body))
+            else:
+                commands.append(
+                    process.delays.add_command(
+                        out.queue_name,
+                        out.lane,
+                        out.body,
+                        delivery_id=uuid.uuid4().hex,
+                        delay_ms=out.delay,
+                    )
+                )
+        replies = process.executor.execute_many(commands)[1:]
+        return [reply if isinstance(reply, Exception) else None for reply in replies]

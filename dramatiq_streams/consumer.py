@@ -1,0 +1,251 @@
+"""dramatiq's Consumer: what to read, when, and how much."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+
+from dramatiq.broker import Consumer, MessageProxy
+from dramatiq.errors import ConnectionClosed, DecodeError
+from dramatiq.logging import get_logger
+
+from . import clock
+from .connections import Executor
+from .errors import GroupMissing
+from .lanes import Credits, Lanes
+from .messages import DeliveredMessage, Entry, decode
+from .queues import Queues
+from .settlement import Settlement
+
+#: Milliseconds to wait for a delayed message that is due and that the server cannot forward.
+STALLED_MS = 100.0
+
+#: After this many blocking reads in a row that brought nothing, the next read is a full one.
+QUIET_ROUNDS = 5
+
+
+class StreamsConsumer(Consumer):
+    """Reads one queue for one consumer thread.
+
+    `__next__` and `close` belong to that thread; `ack`, `nack` and `requeue` may be called from
+    any, also for messages of earlier consumers and after `close`.
+    """
+
+    def __init__(
+        self,
+        queue_name: str,
+        *,
+        prefetch: int,
+        timeout_ms: int,
+        lease_ms: int,
+        lanes: Lanes,
+        connection: Executor,
+        queues: Queues,
+        settlement: Settlement,
+    ) -> None:
+        self.logger = get_logger(__name__, type(self))
+        self.queue_name = queue_name
+        self.prefetch = prefetch
+        self.timeout_ms = timeout_ms
+        self._lease_ms = lease_ms
+        self._lane_count = len(lanes.names)
+        self._credits = Credits(lanes)
+        self._connection = connection
+        self._queues = queues
+        self._settlement = settlement
+        self._holdings = settlement.holdings
+        self._buffer: deque[Entry] = deque()
+        self._wakes: list[str] = []
+        self._due_at_ms: float | None = None
+        self._reconcile_at_ms = 0.0
+        self._quiet_rounds = 0
+        self._is_ready = False
+        self._is_closed = False
+
+    def __next__(self) -> MessageProxy | None:
+        """Hand out the next message, or None when none came within the timeout.
+
+        Raises:
+            BrokerConnectionError: The server cannot be reached or cannot serve; nothing is lost.
+        """
+        if self._is_closed:
+            raise ConnectionClosed("The consumer is closed.")
+        deadline_ms = clock.monotonic_ms() + self.timeout_ms
+        left_ms: float = self.timeout_ms
+        while (message := self._next_buffered()) is None and left_ms > 0:
+            with self._holdings.carrying():
+                self._fetch(left_ms)
+            left_ms = deadline_ms - clock.monotonic_ms()
+        return message
+
+    def ack(self, message: MessageProxy) -> None:
+        """Remove *message* for good; has no effect when it is no longer held.
+
+        Raises:
+            BrokerConnectionError: Only for a message whose retry could not replace it yet.
+        """
+        if isinstance(message, DeliveredMessage):
+            self._settlement.ack(message)
+
+    def nack(self, message: MessageProxy) -> None:
+        """Move *message* to the dead letters; has no effect when it is no longer held.
+
+        Raises:
+            BrokerConnectionError: It may not have been moved yet; call again.
+        """
+        if isinstance(message, DeliveredMessage):
+            self._settlement.nack(message)
+
+    def requeue(self, messages: Iterable[MessageProxy]) -> None:
+        """Give *messages* back to other workers at once; none of them counts as delivered.
+
+        Raises:
+            BrokerConnectionError: They are not given back yet; their leases will expire.
+        """
+        self._settlement.requeue(messages)
+
+    def close(self) -> None:
+        """Give back what was fetched but not handed out, send the acks, and disconnect.
+
+        Never raises: the Worker would lose the thread that calls it. What cannot be done now is
+        done when the leases expire.
+        """
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._holdings.disown(self)
+        buffered = list(self._buffer)
+        self._buffer.clear()
+        try:
+            self._settlement.send_acks()
+            self._settlement.release(buffered)
+        except Exception as error:
+            self.logger.warning(
+                "Queue %r was closed without the server; leases will expire: %s",
+                self.queue_name,
+                error,
+            )
+        self._connection.close()
+
+    def _next_buffered(self) -> DeliveredMessage | None:
+        while self._buffer:
+            entry = self._buffer.popleft()
+            if entry.is_lost:
+                self._holdings.drop([entry])
+                continue
+            try:
+                message = decode(entry, self.queue_name)
+            except DecodeError as error:
+                self._reject(entry, error)
+                continue
+            entry.body = b""
+            return message
+        return None
+
+    def _reject(self, entry: Entry, error: DecodeError) -> None:
+        try:
+            self._settlement.reject_undecodable(entry, error)
+        except BaseException:
+            self._buffer.appendleft(entry)  # `close` gives it back.
+            raise
+
+    def _fetch(self, left_ms: float) -> None:
+        """Get something into the buffer, or wait up to *left_ms* for a reason to try again."""
+        try:
+            if not self._is_ready:
+                self._queues.ensure_groups(self.queue_name)
+                self._is_ready = True
+            self._reconcile()
+            budget = self._holdings.room(self.prefetch, owner=self)
+            if budget <= 0:
+                self._wait_for_room(left_ms)
+            elif self._is_quiet() or not self._read(budget):
+                self._block(min(left_ms, self._until_due_ms()), budget)
+        except GroupMissing as error:
+            self._create_groups(error)
+
+    def _is_quiet(self) -> bool:
+        """Whether the last round brought nothing: then the next may block at once.
+
+        Whatever changes wakes a blocked consumer. Should that one die of it, the others notice
+        when they read again after a few rounds.
+        """
+        is_due = self._due_at_ms is not None and self._due_at_ms <= clock.monotonic_ms()
+        is_quiet = self._quiet_rounds % QUIET_ROUNDS > 0
+        return is_quiet and not is_due and not self._wakes and not self._holdings.has_acks
+
+    def _wait_for_room(self, left_ms: float) -> None:
+        """All that may be held is held: wait for an ack, but go on forwarding what is due."""
+        wait_ms = min(left_ms, self._until_due_ms())
+        has_room = self._holdings.wait_for_room(self.prefetch, owner=self, timeout_ms=wait_ms)
+        if not has_room and wait_ms < left_ms:
+            self._read(0)
+
+    def _read(self, budget: int) -> bool:
+        acks, wakes = self._holdings.take_acks(), self._wakes
+        shares = self._credits.grant(budget)
+        try:
+            with self._holdings.reading():
+                reading = self._queues.read(
+                    self.queue_name, budget, shares=shares, acks=acks, wakes=wakes
+                )
+                self._holdings.add(reading.entries, owner=self)
+        except BaseException:
+            self._holdings.put_back(acks)
+            raise
+        self._wakes = []
+        self._settlement.confirm(acks, reading.refused)
+        self._buffer.extend(reading.entries)
+        self._spend(reading.entries)
+        self._due_at_ms = _instant(reading.next_due_ms)
+        return bool(reading.entries)
+
+    def _block(self, wait_ms: float, budget: int) -> None:
+        if not self._holdings.pause_carrying():
+            return
+        try:
+            with self._holdings.reading():
+                blocked = self._queues.read_blocking(self.queue_name, math.ceil(wait_ms))
+                self._holdings.add(blocked.entries, owner=self)
+        finally:
+            self._holdings.resume_carrying()
+        self._wakes += blocked.wakes
+        self._quiet_rounds = 0 if blocked.entries else self._quiet_rounds + 1
+        # Several lanes may have had an entry at once; what is beyond the budget goes back.
+        self._buffer.extend(blocked.entries[:budget])
+        self._settlement.release(blocked.entries[budget:])
+
+    def _reconcile(self) -> None:
+        """After an error, and now and then: give back what a lost reply has left in our name."""
+        now_ms = clock.monotonic_ms()
+        if now_ms < self._reconcile_at_ms:
+            return
+        with self._holdings.reconciling() as is_alone:
+            if is_alone:
+                self._queues.release_unheld(self.queue_name, self._holdings.known())
+        self._reconcile_at_ms = now_ms + self._lease_ms
+
+    def _create_groups(self, error: GroupMissing) -> None:
+        """The queue was flushed, evicted or lost with its server: begin anew."""
+        self.logger.warning("Queue %r has to be created again: %s", self.queue_name, error)
+        try:
+            self._queues.ensure_groups(self.queue_name)
+        except GroupMissing as again:
+            raise ConnectionClosed(f"The consumer group cannot be created: {again}") from again
+
+    def _spend(self, entries: Iterable[Entry]) -> None:
+        counts = [0] * self._lane_count
+        for entry in entries:
+            counts[entry.lane - 1] += 1
+        self._credits.spend(counts)
+
+    def _until_due_ms(self) -> float:
+        if self._due_at_ms is None:
+            return float("inf")
+        left_ms = self._due_at_ms - clock.monotonic_ms()
+        return left_ms if left_ms > 0 else STALLED_MS
+
+
+def _instant(after_ms: int | None) -> float | None:
+    return None if after_ms is None else clock.monotonic_ms() + after_ms

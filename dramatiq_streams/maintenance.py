@@ -1,0 +1,96 @@
+"""One thread per process: extends leases, recovers expired ones, expires dead letters.
+
+It knows when, never what. It has a connection of its own, so that neither long actors nor blocked
+reads can keep it from extending.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dramatiq.errors import BrokerConnectionError
+from dramatiq.logging import get_logger
+
+from . import clock
+from .errors import StreamsError
+
+#: After a failure a duty is tried again this soon, unless its interval is shorter.
+RETRY_MS = 1_000.0
+
+#: Seconds that `stop` waits for a duty that is under way.
+STOP_SECONDS = 5.0
+
+
+@dataclass(slots=True)
+class Duty:
+    """Something to do again and again; `interval_ms` is asked anew each time."""
+
+    name: str
+    run: Callable[[], None]
+    interval_ms: Callable[[], float]
+    due_at_ms: float = field(default=0.0)
+
+
+class Maintenance:
+    """Runs *duties* in their order, each at its interval, until it is stopped."""
+
+    def __init__(self, duties: list[Duty]) -> None:
+        self.logger = get_logger(__name__, type(self))
+        self._duties = duties
+        self._stopping = threading.Event()
+        self._failing: set[str] = set()
+        self._thread = threading.Thread(
+            target=self._run, name="dramatiq-streams-maintenance", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread, waiting a little for a duty that is under way."""
+        self._stopping.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(STOP_SECONDS)
+
+    def run_once(self) -> float:
+        """Run each duty that is due; returns the milliseconds until the next one is."""
+        for duty in self._duties:
+            if self._stopping.is_set():
+                break
+            if duty.due_at_ms <= clock.monotonic_ms():
+                self._attend(duty)
+        next_ms = min(duty.due_at_ms for duty in self._duties)
+        return max(next_ms - clock.monotonic_ms(), 1.0)
+
+    def _run(self) -> None:
+        wait_ms = 0.0
+        while not self._stopping.wait(wait_ms / 1000):
+            wait_ms = self.run_once()
+
+    def _attend(self, duty: Duty) -> None:
+        interval_ms = duty.interval_ms()
+        try:
+            duty.run()
+        except (BrokerConnectionError, StreamsError) as error:
+            interval_ms = min(interval_ms, RETRY_MS)
+            self._note_failure(duty, error)
+        except Exception:
+            # The thread must live: without it every lease of this process would be lost.
+            self.logger.exception("Unexpected failure: %s. It will be tried again.", duty.name)
+        else:
+            self._note_success(duty)
+        duty.due_at_ms = clock.monotonic_ms() + interval_ms
+
+    def _note_failure(self, duty: Duty, error: Exception) -> None:
+        if not self._failing:
+            self.logger.warning("Cannot %s now, will try again: %s", duty.name, error)
+        self._failing.add(duty.name)
+
+    def _note_success(self, duty: Duty) -> None:
+        if duty.name in self._failing:
+            self._failing.discard(duty.name)
+            if not self._failing:
+                self.logger.info("Can %s again.", duty.name)

@@ -1,0 +1,145 @@
+"""What one process has of a broker: its name as a consumer, its connections, thread and holdings.
+
+Brokers are built before forks; nothing here exists before the process that uses it.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import uuid
+
+from dramatiq.logging import get_logger
+
+from .connections import Connections, Executor, check_server
+from .consumer import StreamsConsumer
+from .dead_letters import DeadLetters
+from .delays import Delays
+from .leases import Leases, extend_interval_ms, recover_interval_ms
+from .maintenance import Duty, Maintenance
+from .options import BrokerOptions
+from .queues import Queues
+from .scope import Scope
+from .settlement import Settlement
+
+#: How often dead letters are looked through for old ones.
+EXPIRE_INTERVAL_MS = 60_000.0
+
+
+class Process:
+    """This process's part of a broker."""
+
+    def __init__(self, connections: Connections, options: BrokerOptions) -> None:
+        name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
+        self.logger = get_logger(__name__, type(self))
+        self._connections = connections
+        self._options = options
+        self._scope = Scope(options.namespace, options.lanes, name)
+        self._settlements: dict[str, Settlement] = {}
+        self._starting = threading.Lock()
+        self._maintenance: Maintenance | None = None
+        self._is_server_checked = False
+        self.client = connections.shared()
+        self.executor = Executor(self.client.connection_pool)
+        self.queues = Queues(self.executor, self._scope)
+        self.delays = Delays(self.executor, self._scope)
+        self.dead_letters = self._dead_letters(self.executor)
+
+    def check_server(self) -> None:
+        """Make sure, once, that the server is new enough.
+
+        Raises:
+            UnsupportedServer: It is older than Redis 6.2.
+        """
+        if not self._is_server_checked:
+            check_server(self.executor)
+            self._is_server_checked = True
+
+    def settlement(self, queue_name: str) -> Settlement:
+        """The settlement of *queue_name*: one for the life of the process."""
+        found = self._settlements.get(queue_name)
+        if found is None:
+            made = Settlement(
+                queue_name, queues=self.queues, delays=self.delays, dead_letters=self.dead_letters
+            )
+            found = self._settlements.setdefault(queue_name, made)
+        return found
+
+    def consume(self, queue_name: str, *, prefetch: int, timeout_ms: int) -> StreamsConsumer:
+        """A new consumer of *queue_name*; its deliveries are kept alive from now on."""
+        self.check_server()
+        settlement = self.settlement(queue_name)
+        self._start_maintenance()
+        connection = self._connections.dedicated(blocking_ms=timeout_ms)
+        return StreamsConsumer(
+            queue_name,
+            prefetch=prefetch,
+            timeout_ms=timeout_ms,
+            lease_ms=self._options.lease_ms,
+            lanes=self._options.lanes,
+            connection=connection,
+            queues=Queues(connection, self._scope),
+            settlement=settlement,
+        )
+
+    def close(self) -> None:
+        """Stop the thread, send the acks that are left, close the connections."""
+        if self._maintenance is not None:
+            self._maintenance.stop()
+            self._maintenance = None
+        for settlement in self._settlements.values():
+            settlement.send_acks()
+        self.executor.close()
+
+    def _start_maintenance(self) -> None:
+        with self._starting:
+            if self._maintenance is None:
+                self._maintenance = Maintenance(self._duties())
+                self._maintenance.start()
+
+    def _duties(self) -> list[Duty]:
+        executor = self._connections.dedicated()
+        leases, letters = Leases(executor, self._scope), self._dead_letters(executor)
+        lease_ms = self._options.lease_ms
+        # In this order: a recovery must find our own leases extended.
+        return [
+            Duty(
+                "extend leases", lambda: self._extend(leases), lambda: extend_interval_ms(lease_ms)
+            ),
+            Duty(
+                "recover leases",
+                lambda: self._recover(leases),
+                lambda: recover_interval_ms(lease_ms),
+            ),
+            Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
+        ]
+
+    def _extend(self, leases: Leases) -> None:
+        for queue_name, settlement in list(self._settlements.items()):
+            settlement.lose(leases.extend(queue_name, settlement.holdings.held()))
+
+    def _recover(self, leases: Leases) -> None:
+        for queue_name in list(self._settlements):
+            recovered = leases.recover(
+                queue_name,
+                lease_ms=self._options.lease_ms,
+                max_deliveries=self._options.max_deliveries,
+                dead_ttl_ms=self._options.dead_message_ttl_ms,
+            )
+            if recovered.released or recovered.dead_lettered:
+                self.logger.warning(
+                    "Recovered %d messages of queue %r from dead workers; %d more were delivered"
+                    " too often and are dead letters now.",
+                    recovered.released,
+                    queue_name,
+                    recovered.dead_lettered,
+                )
+
+    def _expire(self, letters: DeadLetters) -> None:
+        now_ms = letters.server_ms()
+        for queue_name in list(self._settlements):
+            letters.expire(queue_name, now_ms=now_ms)
+
+    def _dead_letters(self, executor: Executor) -> DeadLetters:
+        return DeadLetters(executor, self._scope, ttl_ms=self._options.dead_message_ttl_ms)
