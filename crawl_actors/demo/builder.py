@@ -52,7 +52,7 @@ class Builder:
             url,
             replace(answer or Answer(), body=text.encode()),
             failures=tuple(failures),
-            title=title,
+            title=title or None,
             links=tuple(links),
         )
 

@@ -49,7 +49,7 @@ class Resource:
         url: The one canonical spelling.
         answer: What is answered once *failures* are used up.
         failures: What the first requests get instead, in order.
-        title: Of an HTML page, as a reader sees it.
+        title: Of an HTML page, as a reader sees it; None when it has none.
         links: Canonical URLs that a crawler is to take from the page; other sites included.
         redirect_to: Where a redirect points to, canonical.
     """

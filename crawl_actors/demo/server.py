@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.delivery is Delivery.HUNG_UP:
             self.close_connection = True
             return
-        body = gzip.compress(answer.body) if answer.gzip else answer.body
+        body = gzip.compress(answer.body, mtime=0) if answer.gzip else answer.body
         self._send_head(answer, visit, length=len(body))
         closing = cast(_HttpServer, self.server).closing
         for drop in _drops(answer, body):
@@ -145,7 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._record()
         self.send_error(405)
 
-    do_HEAD = do_PUT = do_OPTIONS = do_POST
+    def do_HEAD(self) -> None:
+        """Refused as well; a crawler that asks twice for each page is found by it."""
+        self.do_POST()
 
     def _record(self) -> tuple[Answer, Visit]:
         return cast(_HttpServer, self.server).record(
@@ -173,7 +175,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         self.end_headers()
 
-    def log_message(self, format: str, *values: object) -> None:
+    def log_message(self, format: str, *values: object) -> None:  # noqa: A002 - the base's name
         """Requests are remembered, not printed."""
 
 

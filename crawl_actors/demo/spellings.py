@@ -25,10 +25,12 @@ def spell(url: str, *, base: str, rng: random.Random) -> str:
 
 
 def absolute(url: str, base: str, rng: random.Random) -> str:
+    """As it is, in full."""
     return url
 
 
 def rooted(url: str, base: str, rng: random.Random) -> str:
+    """From the root of the site."""
     return url.removeprefix(_site(url))
 
 
@@ -45,6 +47,7 @@ def relative(url: str, base: str, rng: random.Random) -> str:
 
 
 def without_scheme(url: str, base: str, rng: random.Random) -> str:
+    """Host and path; the scheme is that of the page."""
     return url.removeprefix("http:")
 
 
@@ -60,14 +63,17 @@ def padded_port(url: str, base: str, rng: random.Random) -> str:
 
 
 def with_user(url: str, base: str, rng: random.Random) -> str:
+    """With a user name and a password."""
     return url.replace("http://", "http://guest:secret@", 1)
 
 
 def with_fragment(url: str, base: str, rng: random.Random) -> str:
+    """With the name of a part of the page."""
     return f"{rooted(url, base, rng)}#part-{rng.randrange(9)}"
 
 
 def with_empty_query(url: str, base: str, rng: random.Random) -> str:
+    """With a question mark and nothing behind it."""
     return rooted(url, base, rng) + ("" if "?" in url else "?")
 
 
@@ -89,6 +95,7 @@ def escaped(url: str, base: str, rng: random.Random) -> str:
 
 
 def lower_case_escapes(url: str, base: str, rng: random.Random) -> str:
+    """Escapes in lower case."""
     text = rooted(url, base, rng)
     return re.sub(r"%[0-9A-F]{2}", lambda escape: escape.group().lower(), text)
 
@@ -107,6 +114,7 @@ def with_spaces(url: str, base: str, rng: random.Random) -> str:
 
 
 def with_backslashes(url: str, base: str, rng: random.Random) -> str:
+    """Backslashes in the path."""
     path, mark, query = rooted(url, base, rng).partition("?")
     return path.replace("/", "\\") + mark + query
 

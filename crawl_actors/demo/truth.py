@@ -14,12 +14,23 @@ RETRYABLE_STATUSES = frozenset({429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the crawl was told: deepest page, retries of one page, time and size of one answer."""
+    """What the crawl is told.
+
+    Args:
+        max_depth: Links from the seed to the deepest page.
+        max_pages: Pages in all; None is no limit.
+        max_retries: Of one page.
+        deadline_s: For one answer, and *max_body_bytes* for its body.
+        delay_s: Between two requests.
+    """
 
     max_depth: int = 8
+    max_pages: int | None = None
     max_retries: int = 2
     deadline_s: float = 3.0
     max_body_bytes: int = 512 * 1024
+    delay_s: float = 0.02
+    user_agent: str = "crawl-actors-demo/1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +56,8 @@ def expected_pages(site: Site, limits: Limits) -> dict[str, Expected]:
     """Every page a crawl from the site's seed has to store, by URL.
 
     A breadth-first walk: depth is the fewest links from the seed. A redirect is no step, so its
-    target is walked before anything deeper.
+    target is walked before anything deeper. `Limits.max_pages` is left out: which pages come
+    first is nobody's promise.
     """
     found: dict[str, Expected] = {}
     waiting = deque([(site.seed_url, 0)])

@@ -11,7 +11,7 @@ from crawl_actors.demo.resources import Answer, Resource, Section
 
 # path, content type, head, codec, title
 _PAGES = (
-    ("cp1252", "text/html; charset=windows-1252", "", "cp1252", "Café “Zur Post” – 5 €"),
+    ("cp1252", "text/html; charset=windows-1252", "", "cp1252", "Café “Zur Post”: 5 €"),
     # Browsers read "iso-8859-1" as windows-1252.
     ("latin1", "text/html; charset=ISO-8859-1", "", "cp1252", "“Naïve” façade™"),
     ("sjis", "text/html", '<meta charset="shift_jis">', "shift_jis", "日本語のページ"),
