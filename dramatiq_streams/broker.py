@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import redis
@@ -21,7 +19,7 @@ from . import clock
 from .connections import Connections
 from .consumer import StreamsConsumer
 from .errors import PartlyEnqueued
-from .messages import DeliveredMessage, RetryHandOver, encode
+from .messages import DeliveredMessage, encode
 from .middleware.lease_guard import LeaseGuard
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
@@ -35,24 +33,11 @@ from .options import (
     checked_timeout,
     delay_until,
 )
+from .outbox import Outgoing
 from .process import Process
 
 #: How many messages `enqueue_many` sends before it reads the replies.
 CHUNK = 1_000
-
-
-@dataclass(frozen=True, slots=True)
-class _Outgoing:
-    """A message on its way: what middleware saw, and what is stored."""
-
-    message: Message[Any]
-    lane: int
-    body: bytes
-    delay: int | None
-
-    @property
-    def queue_name(self) -> str:
-        return q_name(self.message.queue_name)
 
 
 class StreamsBroker(Broker):
@@ -179,20 +164,10 @@ class StreamsBroker(Broker):
         if isinstance(message, DeliveredMessage):
             if message.is_being_retried:
                 return self._retry(message, delay)
-            message = message._message
-        process = self._process
-        process.check_server()
+            message = message.message
+        self._process.check_server()
         outgoing = self._prepare(message, delay)
-        if outgoing.delay is None:
-            process.queues.enqueue(outgoing.queue_name, outgoing.lane, outgoing.body)
-        else:
-            process.delays.add(
-                outgoing.queue_name,
-                outgoing.lane,
-                outgoing.body,
-                delivery_id=uuid.uuid4().hex,
-                delay_ms=outgoing.delay,
-            )
+        self._process.outbox.send(outgoing)
         self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
 
@@ -215,27 +190,7 @@ class StreamsBroker(Broker):
         enqueued: list[Message[Any]] = []
         for start in range(0, len(waiting), CHUNK):
             chunk = [self._prepare(message, delay) for message in waiting[start : start + CHUNK]]
-            try:
-                failures = self._send(chunk)
-            except BrokerConnectionError as error:
-                raise PartlyEnqueued(
-                    error,
-                    enqueued=enqueued,
-                    unconfirmed=[outgoing.message for outgoing in chunk],
-                    unsent=waiting[start + CHUNK :],
-                ) from error
-            done = [outgoing for outgoing, error in zip(chunk, failures, strict=True) if not error]
-            for outgoing in done:
-                self.emit_after("enqueue", outgoing.message, outgoing.delay)
-            enqueued += [outgoing.message for outgoing in done]
-            for error in filter(None, failures):
-                refused = [out.message for out, error in zip(chunk, failures, strict=True) if error]
-                raise PartlyEnqueued(
-                    error,
-                    enqueued=enqueued,
-                    unconfirmed=[],
-                    unsent=[*refused, *waiting[start + CHUNK :]],
-                ) from error
+            self._send_chunk(chunk, enqueued, later=waiting[start + CHUNK :])
         return enqueued
 
     def get_declared_queues(self) -> set[str]:
@@ -282,7 +237,7 @@ class StreamsBroker(Broker):
             return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
         return checked_delay(delay)
 
-    def _prepare(self, message: Message[Any], delay: int | None) -> _Outgoing:
+    def _prepare(self, message: Message[Any], delay: int | None) -> Outgoing:
         delay = self._check(message, delay)
         message = message.copy()
         message.options.pop("eta", None)
@@ -291,7 +246,7 @@ class StreamsBroker(Broker):
         self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
         self.emit_before("enqueue", message, delay)
         # Only now: middleware may have changed the options.
-        return _Outgoing(message, self._lane(message), encode(message), delay)
+        return Outgoing(message, self._lane(message), encode(message), delay)
 
     def _lane(self, message: Message[Any]) -> int:
         actor = self.actors.get(message.actor_name)
@@ -302,28 +257,35 @@ class StreamsBroker(Broker):
     def _retry(self, message: DeliveredMessage, delay: int | None) -> Message[Any]:
         # Until the hand-over is prepared, and unless it is done, the original must stay.
         message.is_retry_broken = True
-        outgoing = self._prepare(message._message, delay)
-        retry = RetryHandOver(uuid.uuid4().hex, outgoing.lane, outgoing.body, outgoing.delay)
-        if self._process.settlement(message.queue_name).hand_over(message, retry):
+        outgoing = self._prepare(message.message, delay)
+        settlement = self._process.settlement(message.queue_name)
+        if settlement.hand_over(message, outgoing.as_retry()):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
 
-    def _send(self, chunk: Sequence[_Outgoing]) -> list[Exception | None]:
-        """Send *chunk* in one round trip; returns what went wrong with each message."""
-        process = self._process
-        commands = [process.delays.loading_command()]
-        for out in chunk:
-            if out.delay is None:
-                commands.append(process.queues.enqueue_command(out.queue_name, out.lane, out.body))
+    def _send_chunk(
+        self,
+        chunk: Sequence[Outgoing],
+        enqueued: list[Message[Any]],
+        *,
+        later: Sequence[Message[Any]],
+    ) -> None:
+        """Send *chunk* and add what the server confirms to *enqueued*."""
+        try:
+            failures = self._process.outbox.send_many(chunk)
+        except BrokerConnectionError as error:
+            perhaps = [outgoing.message for outgoing in chunk]
+            raise PartlyEnqueued(
+                error, enqueued=enqueued, unconfirmed=perhaps, unsent=later
+            ) from error
+        refused = []
+        for outgoing, failure in zip(chunk, failures, strict=True):
+            if failure is None:
+                enqueued.append(outgoing.message)
+                self.emit_after("enqueue", outgoing.message, outgoing.delay)
             else:
-                commands.append(
-                    process.delays.add_command(
-                        out.queue_name,
-                        out.lane,
-                        out.body,
-                        delivery_id=uuid.uuid4().hex,
-                        delay_ms=out.delay,
-                    )
-                )
-        replies = process.executor.execute_many(commands)[1:]
-        return [reply if isinstance(reply, Exception) else None for reply in replies]
+                refused.append(outgoing.message)
+        cause = next(filter(None, failures), None)
+        if cause is not None:
+            unsent = [*refused, *later]
+            raise PartlyEnqueued(cause, enqueued=enqueued, unconfirmed=[], unsent=unsent) from cause

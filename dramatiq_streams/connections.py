@@ -211,10 +211,10 @@ def _pool_of(
 
 
 def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:
-    pool = getattr(client, "connection_pool", None)
+    pool: Any = getattr(client, "connection_pool", None)
     if type(pool) not in (redis.ConnectionPool, redis.BlockingConnectionPool):
         raise InvalidOption.of("client", client, "a redis.Redis with an ordinary connection pool")
-    return pool
+    return pool  # type: ignore[no-any-return]
 
 
 def _refuse_unknown_parameters(connection_class: Any, parameters: Mapping[str, Any]) -> None:

@@ -27,7 +27,7 @@ class StreamsError(DramatiqError):
     """Something went wrong in dramatiq_streams."""
 
     def __init__(self, message: str | None = None) -> None:
-        super().__init__(message or (type(self).__doc__ or "").strip())
+        super().__init__(message or (type(self).__doc__ or "").strip())  # type: ignore[no-untyped-call]
 
 
 class InvalidOption(StreamsError, ValueError):

@@ -110,7 +110,7 @@ class Credits:
         """Take off what was read; a lane that had less than it was owed starts anew."""
         for index, count in enumerate(counts):
             owed = self._earned[index]
-            self._earned[index] = owed - count if 0 < count else owed % 1
+            self._earned[index] = owed - count if count > 0 else owed % 1
             self._earned[index] = max(self._earned[index], 0.0)
 
 
@@ -124,6 +124,6 @@ def _shares(names: tuple[str, ...], percentages: Mapping[str, float]) -> tuple[f
     values = [percentages[name] for name in names]
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
-    if not all(value > 0 for value in values[1:]) or not 0 <= values[0] or sum(values) >= 100:
+    if any(value <= 0 for value in values[1:]) or values[0] < 0 or sum(values) >= 100:
         raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
     return tuple(value / 100 for value in values)

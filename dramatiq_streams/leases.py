@@ -18,7 +18,7 @@ from .scripts import Runs, Scripts
 #: The most entries that one script call extends.
 EXTEND_LIMIT = 500
 
-#: The most entries of each lane that one script call recovers. XAUTOCLAIM looks at ten times as many.
+#: The most entries of each lane that one script call recovers; XAUTOCLAIM looks at ten times that.
 RECOVER_LIMIT = 100
 
 #: The most script calls that one round of recovery makes before it lets others have a turn.
@@ -104,4 +104,4 @@ def extend_interval_ms(lease_ms: int) -> float:
 
 def recover_interval_ms(lease_ms: int) -> float:
     """How often to look for expired leases: soon after one expires, and not all at once."""
-    return min(max(lease_ms / 10, 100), 1_500) * random.uniform(0.8, 1.2)  # noqa: S311
+    return min(max(lease_ms / 10, 100), 1_500) * random.uniform(0.8, 1.2)

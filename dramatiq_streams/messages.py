@@ -54,6 +54,16 @@ class DeliveredMessage(MessageProxy):
         self.is_retry_broken = False
 
     @property
+    def message(self) -> Message[Any]:
+        """The message itself, its options as middleware left them."""
+        return self._message
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What the actor raised, until the message is settled."""
+        return self._exception
+
+    @property
     def is_being_retried(self) -> bool:
         """Whether enqueueing this very proxy means: replace the delivery by a retry."""
         retries = self._message.options.get("retries", 0)

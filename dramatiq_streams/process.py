@@ -19,6 +19,7 @@ from .delays import Delays
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .maintenance import Duty, Maintenance
 from .options import BrokerOptions
+from .outbox import Outbox
 from .queues import Queues
 from .scope import Scope
 from .settlement import Settlement
@@ -44,6 +45,7 @@ class Process:
         self.executor = Executor(self.client.connection_pool)
         self.queues = Queues(self.executor, self._scope)
         self.delays = Delays(self.executor, self._scope)
+        self.outbox = Outbox(self.executor, queues=self.queues, delays=self.delays)
         self.dead_letters = self._dead_letters(self.executor)
 
     def check_server(self) -> None:

@@ -64,7 +64,7 @@ def _paste(folder: Traversable, text: str, trail: tuple[str, ...], pasted: set[s
 
 
 _TEXTS: Mapping[str, str] = assemble(resources.files(__package__) / "lua")
-_HASHES = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in _TEXTS.items()}  # noqa: S324
+_HASHES = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in _TEXTS.items()}
 
 
 class Scripts:

@@ -96,7 +96,7 @@ class Settlement:
         if entry.is_lost:
             self._give_up(entry, "rejected")
             return
-        exception = message._exception
+        exception = message.exception
         is_unknown = isinstance(exception, ActorNotFound)
         self._reject(
             entry,
@@ -187,7 +187,7 @@ class Settlement:
 
     def _encoded(self, message: DeliveredMessage) -> bytes | None:
         try:
-            return encode(message._message)
+            return encode(message.message)
         except Exception as error:
             # Middleware put something into the options that the encoder cannot write.
             self.logger.warning(
