@@ -13,6 +13,7 @@ _WHOLE: _Checks = (
     page_checks.every_page,
     page_checks.no_other_page,
     page_checks.statuses,
+    page_checks.refusals,
     page_checks.depths,
     page_checks.redirects,
     page_checks.titles,

@@ -52,6 +52,17 @@ def statuses(evidence: Evidence) -> Check:
     )
 
 
+def refusals(evidence: Evidence) -> Check:
+    """What robots.txt forbids is stored with that reason alone."""
+    return _compare(
+        evidence,
+        "what robots.txt forbids is stored as such",
+        expected=lambda page: "robots",
+        stored=lambda row: row["error"],
+        concerns=lambda page: page.is_refused,
+    )
+
+
 def depths(evidence: Evidence) -> Check:
     """The depth of a page is the fewest links to it, whoever found it first."""
     return _compare(
@@ -69,7 +80,7 @@ def redirects(evidence: Evidence) -> Check:
         "a redirect leads where the server said",
         expected=lambda page: page.redirect_to,
         stored=lambda row: row["redirect_to"],
-        concerns=lambda page: 300 <= page.status < 400,
+        concerns=lambda page: page.status in range(300, 400),
     )
 
 
@@ -91,7 +102,7 @@ def contents(evidence: Evidence) -> Check:
         "the contents are what was sent",
         expected=lambda page: (page.content_type, page.sha256),
         stored=lambda row: (row["content_type"], row["sha256"]),
-        concerns=lambda page: not page.is_cut,
+        concerns=lambda page: not page.is_cut and not page.is_refused,
     )
 
 
@@ -103,7 +114,7 @@ def cut_pages(evidence: Evidence) -> Check:
             findings.append(f"{page.url} cannot have been read, but was stored without an error.")
         elif page.is_cut and row["elapsed_ms"] > evidence.limits.deadline_s * 1000 + _CUT_SLACK_MS:
             findings.append(f"{page.url} was cut after {row['elapsed_ms']} ms only.")
-        elif row["error"] is not None and not page.is_cut and page.status < 500:
+        elif row["error"] is not None and not page.is_cut and page.status in range(500):
             findings.append(f"{page.url} is in order, but has the error {row['error']!r}.")
     looked_at = sum(page.is_cut for page, _ in _pairs(evidence))
     return Check("what is endless or too large is cut in time", looked_at, tuple(findings))

@@ -29,8 +29,8 @@ def counts(evidence: Evidence) -> Check:
 
 def nothing_else(evidence: Evidence) -> Check:
     """What is forbidden, out of reach or misspelled is never asked for, nor another site."""
-    known = evidence.truth.keys() | _rules(evidence)
-    others = sorted({visit.url for visit in evidence.visits} - known)
+    allowed = {url for url, page in evidence.truth.items() if page.requests > 0}
+    others = sorted({visit.url for visit in evidence.visits} - allowed - _rules(evidence))
     findings = [f"{url} was requested, but {why_not(evidence, url)}." for url in others]
     strays = sorted({visit.url for visit in evidence.strays})
     findings += [f"{url} was requested, but it is on another site." for url in strays]

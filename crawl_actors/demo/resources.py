@@ -74,9 +74,11 @@ class Section:
         entrances: URLs that ordinary pages link to, so that the section is found.
         front: URLs that the seed itself links to.
         forbidden: URLs that no crawler may ask for, each with the reason as a clause.
+        closed: Those URLs that a crawler finds links to, and robots.txt forbids.
     """
 
     resources: Sequence[Resource]
     entrances: Sequence[str] = ()
     forbidden: dict[str, str] = field(default_factory=dict)
     front: Sequence[str] = ()
+    closed: Sequence[str] = ()

@@ -28,6 +28,8 @@ class Site:
         self.seed_url = builder.url("/")
         self.forbidden: dict[str, str] = {}
         """URLs that no crawler may ask for, each with the reason as a clause."""
+        self.closed: set[str] = set()
+        """Those of them that a crawler finds links to, and robots.txt forbids."""
         self._endless = Endless(builder)
         self._finite: dict[str, Resource] = {}
         entrances = list(self._endless.entrances)
@@ -38,6 +40,7 @@ class Site:
             entrances += section.entrances
             front += section.front
             self.forbidden |= section.forbidden
+            self.closed.update(section.closed)
         self._add(_ordinary_pages(builder, plan.pages, entrances=entrances, front=front))
 
     def find(self, url: str) -> Resource | None:

@@ -38,14 +38,16 @@ class Expected:
     """How one URL is to be found after the crawl.
 
     *is_cut* pages have an error and no contents: they were too slow, too large or never answered.
+    *is_refused* pages were never asked for, because robots.txt forbids them; that alone is known.
     *sha256* is of the body as a reader has it.
     """
 
     url: str
     depth: int
     requests: int
-    status: int
+    status: int | None
     is_cut: bool = False
+    is_refused: bool = False
     content_type: str | None = None
     title: str | None = None
     redirect_to: str | None = None
@@ -64,7 +66,10 @@ def expected_pages(site: Site, limits: Limits) -> dict[str, Expected]:
     while waiting:
         url, depth = waiting.popleft()
         resource = site.find(url)
-        if resource is None or url in found or url in site.forbidden:
+        if resource is None or url in found:
+            continue
+        if url in site.closed:
+            found[url] = Expected(url, depth, requests=0, status=None, is_refused=True)
             continue
         found[url] = expected = _expected(resource, depth, limits)
         if expected.is_cut or expected.status in RETRYABLE_STATUSES:

@@ -57,4 +57,5 @@ def robots(builder: Builder) -> Section:
         [secret, *allowed, *closed, into, rules, entrance],
         [resource.url for resource in (*allowed, *closed, into)],
         forbidden,
+        closed=[resource.url for resource in closed],
     )

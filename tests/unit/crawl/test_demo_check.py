@@ -29,7 +29,7 @@ def row(page: Expected) -> dict[str, Any]:
         "title": page.title,
         "sha256": page.sha256,
         "redirect_to": page.redirect_to,
-        "error": "timeout" if page.is_cut else None,
+        "error": "robots" if page.is_refused else "timeout" if page.is_cut else None,
         "elapsed_ms": 3000 if page.is_cut else 3,
     }
 
@@ -119,8 +119,16 @@ def test_perfect_crawl_is_right_in_every_respect() -> None:
             "pages.jsonl is not sorted by URL.",
         ),
         (
-            changed("/", url=f"{ORIGIN}/private/page.html"),
-            f"{ORIGIN}/private/page.html was stored, but robots.txt forbids it.",
+            changed("/private/page.html", error=None),
+            f"{ORIGIN}/private/page.html was stored with None instead of 'robots'.",
+        ),
+        (
+            asked(f"{ORIGIN}/private/page.html"),
+            f"{ORIGIN}/private/page.html was requested, but robots.txt forbids it.",
+        ),
+        (
+            changed("/", url=f"{ORIGIN}/never/text.html"),
+            f"{ORIGIN}/never/text.html was stored, but it stands in the text and is no link.",
         ),
         (
             changed("/", url=f"{ORIGIN}/cellar/5.html"),

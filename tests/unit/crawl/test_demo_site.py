@@ -91,6 +91,7 @@ class Found:
 
     status: int | None = None
     is_cut: bool = False
+    is_refused: bool = False
     requests: int = 0
     content_type: str | None = None
     title: str | None = None
@@ -130,9 +131,12 @@ def ask_once(url: str, found: Found, limits: Limits) -> bool:
     return response.status_code != 429 and response.status_code < 500
 
 
-def ask(url: str, limits: Limits) -> Found:
+def ask(url: str, *, limits: Limits, rules: Protego) -> Found:
     """Requests for *url* until one is final."""
     found = Found()
+    if not rules.can_fetch(url, "demo-walk"):
+        found.is_refused = True
+        return found
     while not ask_once(url, found, limits) and found.requests <= limits.max_retries:
         pass
     return found
@@ -149,12 +153,14 @@ def walk(seed: str, limits: Limits) -> dict[str, tuple[int, Found]]:
             while level := {
                 url
                 for url in level
-                if urlsplit(url).netloc == urlsplit(seed).netloc
-                and url not in walked
-                and rules.can_fetch(url, "demo-walk")
+                if urlsplit(url).netloc == urlsplit(seed).netloc and url not in walked
             }:
                 answers = dict(
-                    zip(level, pool.map(partial(ask, limits=limits), level), strict=True)
+                    zip(
+                        level,
+                        pool.map(partial(ask, limits=limits, rules=rules), level),
+                        strict=True,
+                    )
                 )
                 walked |= {url: (depth, found) for url, found in answers.items()}
                 following.update(link for found in answers.values() for link in found.links)
@@ -169,12 +175,13 @@ def as_expected(url: str, depth: int, found: Found) -> Expected:
         url,
         depth,
         found.requests,
-        found.status or 200,
+        found.status,
         is_cut=found.is_cut,
+        is_refused=found.is_refused,
         content_type=found.content_type,
         title=None if found.is_cut else found.title,
         redirect_to=found.redirect_to,
-        sha256=None if found.is_cut else sha256(found.body).hexdigest(),
+        sha256=None if found.is_cut or found.is_refused else sha256(found.body).hexdigest(),
     )
 
 
@@ -197,7 +204,8 @@ def test_truth_is_what_a_plain_breadth_first_walk_finds(
     assert {url: as_expected(url, *found) for url, found in walked.items()} == truth
     asked = Counter(visit.url for visit in server.visits)
     rules = [f"{site.origin}/robots.txt", f"{site.origin}/about/robots.txt"]
-    assert asked == {url: page.requests for url, page in truth.items()} | dict.fromkeys(rules, 1)
+    allowed = {url: page.requests for url, page in truth.items() if page.requests}
+    assert asked == allowed | dict.fromkeys(rules, 1)
     assert not asked.keys() & site.forbidden.keys()
     assert elsewhere.visits == ()
 
