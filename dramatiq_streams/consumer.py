@@ -56,7 +56,6 @@ class StreamsConsumer(Consumer):
         self._settlement = settlement
         self._holdings = settlement.holdings
         self._buffer: deque[Entry] = deque()
-        self._wakes: list[str] = []
         self._due_at_ms: float | None = None
         self._reconcile_at_ms = 0.0
         self._quiet_rounds = 0
@@ -173,7 +172,7 @@ class StreamsConsumer(Consumer):
         """
         is_due = self._due_at_ms is not None and self._due_at_ms <= clock.monotonic_ms()
         is_quiet = self._quiet_rounds % QUIET_ROUNDS > 0
-        return is_quiet and not is_due and not self._wakes and not self._holdings.has_acks
+        return is_quiet and not is_due and not self._holdings.has_acks
 
     def _wait_for_room(self, left_ms: float) -> None:
         """All that may be held is held: wait for an ack, but go on forwarding what is due."""
@@ -183,18 +182,15 @@ class StreamsConsumer(Consumer):
             self._read(0)
 
     def _read(self, budget: int) -> bool:
-        acks, wakes = self._holdings.take_acks(), self._wakes
+        acks = self._holdings.take_acks()
         shares = self._credits.grant(budget)
         try:
             with self._holdings.reading():
-                reading = self._queues.read(
-                    self.queue_name, budget, shares=shares, acks=acks, wakes=wakes
-                )
+                reading = self._queues.read(self.queue_name, budget, shares=shares, acks=acks)
                 self._holdings.add(reading.entries, owner=self)
         except BaseException:
             self._holdings.put_back(acks)
             raise
-        self._wakes = []
         self._settlement.confirm(acks, reading.refused)
         self._buffer.extend(reading.entries)
         self._spend(reading.entries)
@@ -210,7 +206,8 @@ class StreamsConsumer(Consumer):
                 self._holdings.add(blocked.entries, owner=self)
         finally:
             self._holdings.resume_carrying()
-        self._wakes += blocked.wakes
+        for wake in blocked.wakes:
+            self._holdings.acknowledge(wake)
         self._quiet_rounds = 0 if blocked.entries else self._quiet_rounds + 1
         # Several lanes may have had an entry at once; what is beyond the budget goes back.
         self._buffer.extend(blocked.entries[:budget])

@@ -40,6 +40,7 @@ class Process:
         self._settlements: dict[str, Settlement] = {}
         self._starting = threading.Lock()
         self._maintenance: Maintenance | None = None
+        self._caretaker = connections.dedicated()
         self._is_server_checked = False
         self.client = connections.shared()
         self.executor = Executor(self.client.connection_pool)
@@ -92,6 +93,7 @@ class Process:
             self._maintenance = None
         for settlement in self._settlements.values():
             settlement.send_acks()
+        self._caretaker.close()
         self.executor.close()
 
     def _start_maintenance(self) -> None:
@@ -101,8 +103,8 @@ class Process:
                 self._maintenance.start()
 
     def _duties(self) -> list[Duty]:
-        executor = self._connections.dedicated()
-        leases, letters = Leases(executor, self._scope), self._dead_letters(executor)
+        leases = Leases(self._caretaker, self._scope)
+        letters = self._dead_letters(self._caretaker)
         lease_ms = self._options.lease_ms
         # In this order: a recovery must find our own leases extended.
         return [

@@ -30,10 +30,10 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """What a blocking read brought: new entries, and the ids of wake-up calls to be acked."""
+    """What a blocking read brought; wake-up calls are entries of lane 0, only to be acked."""
 
     entries: list[Entry]
-    wakes: list[str]
+    wakes: list[Entry]
 
 
 class Queues:
@@ -64,7 +64,6 @@ class Queues:
         *,
         shares: Sequence[int],
         acks: Sequence[Entry],
-        wakes: Sequence[str] = (),
     ) -> Reading:
         """Settle *acks*, forward what is due, and deliver up to *budget* entries.
 
@@ -72,7 +71,6 @@ class Queues:
             GroupMissing: Call `ensure_groups` and read again.
         """
         keys = self._scope.keys(queue_name)
-        woken = [(0, wake, 1) for wake in wakes]
         reply = self._scripts.read(
             wake=keys.wake,
             delayed=keys.delayed,
@@ -83,7 +81,7 @@ class Queues:
             released=RELEASED,
             budget=budget,
             shares=shares,
-            acks=[*map(_triple, acks), *woken],
+            acks=map(_triple, acks),
             lane_names=self._scope.lanes.names,
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
@@ -177,7 +175,7 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
             Entry(lane, entry_id.decode(), deliveries, body)
             for lane, entry_id, deliveries, body in zip(*[iter(flat)] * 4, strict=True)
         ],
-        refused=[acks[position - 1] for position in refused if position <= len(acks)],
+        refused=[acks[position - 1] for position in refused],
         next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
     )
 
@@ -188,7 +186,7 @@ def _blocked(reply: list[Any], keys: QueueKeys) -> Blocked:
         name = stream.decode()
         for entry_id, fields in found:
             if name == keys.wake:
-                wakes.append(entry_id.decode())
+                wakes.append(Entry(0, entry_id.decode(), 1, b"", is_in_doubt=True))
             else:
                 lane = keys.lanes.index(name) + 1
                 # Deleted between the delivery and the reply: fields is nil.
