@@ -140,7 +140,7 @@ class Frontier:
         reply: list[Any] = []
         for first in range(0, max(len(links), 1), CHUNK):
             kept = record if first == 0 else ""
-            head = [page, token, step, hops, *_limits(settings), kept]
+            head: list[str | int] = [page, token, step, hops, *_limits(settings), kept]
             args = [*head, *links[first : first + CHUNK]]
             reply = run_script(self._client, "expand", keys=self._claim_keys, args=args)
             if not reply:

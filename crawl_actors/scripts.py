@@ -1,7 +1,7 @@
 """Loads the Lua files of `lua/` and runs them.
 
-A line `--- @include "name"` is replaced by `lua/include/name.lua`. What a script does and which keys
-and arguments it takes is said at the top of its file; the rooms that call it give them names.
+A line `--- @include "name"` is replaced by `lua/include/name.lua`. What a script does and which
+keys and arguments it takes is said at the top of its file; the rooms that call it give them names.
 """
 
 from __future__ import annotations
@@ -50,4 +50,4 @@ def run_commands(commands: Callable[[], Any]) -> Any:
     try:
         return commands()
     except (redis.ConnectionError, redis.TimeoutError) as error:
-        raise ConnectionClosed(str(error)) from error  # type: ignore[no-untyped-call]
+        raise ConnectionClosed(str(error)) from error

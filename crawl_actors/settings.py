@@ -26,7 +26,7 @@ class CrawlSettings:
     """The rules of one crawl.
 
     Args:
-        max_depth: How many clicks from a seed a page may be; 0 is the seeds alone, None is no limit.
+        max_depth: How many clicks from a seed a page may be; 0: the seeds alone, None: no limit.
         max_pages: How many URLs may be asked for in all, redirects included; None is no limit.
         allow: Hosts, `*.` wildcards and URL prefixes a link may lead to; empty is the seeds' hosts.
         delay_ms: Time between two requests to one site; None is 0 for this machine's own addresses

@@ -1,4 +1,4 @@
-"""One crawl from its seeds to its files: what `crawl-actors run` does, callable from Python."""
+"""What a run takes and what it gives back."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from crawl_actors.settings import DEFAULT_OUT, CrawlSettings
 
 if TYPE_CHECKING:
     from crawl_actors.storage import Summary
+
+_MOST_PROCESSES = 256
+_MOST_THREADS = 1024
 
 
 class UsageError(ValueError):
@@ -32,6 +33,9 @@ class RunOptions:
         redis_url: A server to use in place of the embedded one.
         lease_ms: How long after its death a worker's pages go to another worker.
         restart: Whether an unfinished crawl in `out` is given up instead of continued.
+
+    Raises:
+        UsageError: A number is out of range.
     """
 
     seeds: tuple[str, ...]
@@ -42,6 +46,12 @@ class RunOptions:
     redis_url: str | None = None
     lease_ms: int = 10_000
     restart: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.processes <= _MOST_PROCESSES:
+            raise UsageError(f"processes must be 1 to {_MOST_PROCESSES}, not {self.processes}")
+        if not 1 <= self.threads <= _MOST_THREADS:
+            raise UsageError(f"threads must be 1 to {_MOST_THREADS}, not {self.threads}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +64,7 @@ class RunResult:
         summary: What the storage holds of this crawl.
         exit_code: 0 done, 1 failed, 130 interrupted, as the command exits.
         out: The output directory.
-        elapsed_ms: From the start of the workers to the last page.
+        elapsed_ms: From the start of the workers to the last page, in this run.
         reason: Why it failed or stopped early; empty when it did neither.
     """
 
@@ -65,15 +75,3 @@ class RunResult:
     out: Path
     elapsed_ms: int
     reason: str = ""
-
-
-def run_crawl(options: RunOptions, *, console: Console | None = None) -> RunResult:
-    """Crawl until nothing is open, or until interrupted; continue what an earlier run left.
-
-    Progress and the summary are printed to *console*; None prints to standard error.
-
-    Raises:
-        UsageError: A seed is no http or https URL, a number is out of range, or `out` holds an
-            unfinished crawl with other seeds or settings, or is in use by another run.
-    """
-    raise NotImplementedError

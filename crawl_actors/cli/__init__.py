@@ -1,0 +1,31 @@
+"""The command `crawl-actors`: one file per subcommand, each with `add_parser` and `run`."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from crawl_actors.cli import demo, run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Args:
+        arguments: Without the command's name; None takes them from the process.
+    """
+    parser = argparse.ArgumentParser(
+        prog="crawl-actors", description="A web crawler made of dramatiq actors."
+    )
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in (run, demo):
+        command.add_parser(subparsers)
+    chosen = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="crawl-actors: %(message)s")
+    try:
+        return int(chosen.run(chosen))
+    except KeyboardInterrupt:
+        print("crawl-actors: ended at once", file=sys.stderr)
+        return 130

@@ -1,0 +1,130 @@
+"""`crawl-actors run`: crawl from some URLs until nothing is left."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from crawl_actors.cli.report import print_summary
+from crawl_actors.running import Interrupted, RunOptions, UsageError, run_crawl
+from crawl_actors.settings import DEFAULT_OUT, CrawlSettings
+
+_EPILOG = """\
+The output directory holds pages.sqlite and, once the crawl is over, pages.jsonl. The same command
+continues a crawl that was interrupted or killed.
+
+exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the subcommand."""
+    defaults = CrawlSettings()
+    parser = subparsers.add_parser(
+        "run",
+        help="crawl from some URLs until nothing is left",
+        description="Crawl from some URLs until nothing is left.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("urls", nargs="+", metavar="URL", help="where to begin: an http or https URL")
+    add("--depth", type=int, metavar="N", help="clicks from a URL above; 0: only these URLs")
+    add("--max-pages", type=int, metavar="N", help="URLs to ask for at most, redirects included")
+    add(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="X",
+        help="where links may lead: host, *.domain or URL prefix; repeatable (default: the hosts"
+        " of the URLs)",
+    )
+    add(
+        "--delay",
+        type=float,
+        metavar="SECONDS",
+        help="between two requests to one site (default: 0.1, and 0 for this machine itself)",
+    )
+    add("--user-agent", default=defaults.user_agent, metavar="TEXT", help="default: %(default)s")
+    add(
+        "--deadline",
+        type=float,
+        default=defaults.deadline_ms / 1000,
+        metavar="SECONDS",
+        help="for one whole request (default: %(default)g)",
+    )
+    add(
+        "--max-retries",
+        type=int,
+        default=defaults.max_retries,
+        metavar="N",
+        help="for a page that fails in a way that may pass (default: %(default)s)",
+    )
+    add("--no-robots", action="store_true", help="do not read robots.txt; for your own sites")
+    add("--out", type=Path, default=Path(DEFAULT_OUT), metavar="DIR", help="default: ./%(default)s")
+    add("--processes", type=int, default=2, metavar="N", help="workers (default: %(default)s)")
+    add("--threads", type=int, default=8, metavar="N", help="in each (default: %(default)s)")
+    add(
+        "--redis-url",
+        metavar="URL",
+        help="a Redis or Valkey server (default: one of its own, in the output directory)",
+    )
+    add("--restart", action="store_true", help="give up an unfinished crawl in DIR")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the subcommand; returns the exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        result = run_crawl(_options(arguments), console=Console(stderr=True))
+    except ValueError as error:
+        print(f"crawl-actors run: error: {error}", file=sys.stderr)
+        return 2
+    print_summary(result, console=Console())
+    if not result.finished:
+        command = shlex.join(["crawl-actors", *sys.argv[1:]])
+        print(f"To continue where it stopped: {command}", file=sys.stderr)
+    return result.exit_code
+
+
+def _options(arguments: argparse.Namespace) -> RunOptions:
+    try:
+        settings = CrawlSettings(
+            max_depth=arguments.depth,
+            max_pages=arguments.max_pages,
+            allow=tuple(arguments.allow),
+            delay_ms=None if arguments.delay is None else _milliseconds(arguments.delay),
+            user_agent=arguments.user_agent,
+            deadline_ms=_milliseconds(arguments.deadline),
+            max_retries=arguments.max_retries,
+            obey_robots=not arguments.no_robots,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return RunOptions(
+        seeds=tuple(arguments.urls),
+        settings=settings,
+        out=arguments.out,
+        processes=arguments.processes,
+        threads=arguments.threads,
+        redis_url=arguments.redis_url,
+        restart=arguments.restart,
+    )
+
+
+def _milliseconds(seconds: float) -> int:
+    if not -1e9 < seconds < 1e9:
+        raise UsageError(f"a number of seconds must be finite, not {seconds}")
+    return round(seconds * 1000)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise Interrupted(number)

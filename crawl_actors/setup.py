@@ -1,0 +1,37 @@
+"""The broker that the crawler's actors run on, as the environment variables describe it.
+
+Importing this sets dramatiq's global broker and touches neither the network nor the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import dramatiq
+from dramatiq.middleware import CurrentMessage
+
+from crawl_actors.lifeline import Lifeline
+from crawl_actors.settings import Environment
+from dramatiq_streams import StreamsBroker
+
+#: The one queue of all actors: a page's links are claimed before the page is finished.
+QUEUE: Final = "crawl"
+
+#: More than a crawl's `max_retries` may be, so that `fetch_page` gives up by itself.
+MAX_ATTEMPTS: Final = 25
+
+
+def make_broker(environment: Environment) -> StreamsBroker:
+    """A broker for *environment*; it connects when it is first used."""
+    broker = StreamsBroker(
+        url=environment.url, namespace=environment.namespace, lease=environment.lease_ms
+    )
+    broker.add_middleware(CurrentMessage())
+    return broker
+
+
+environment: Final = Environment.from_variables(os.environ)
+broker: Final = make_broker(environment)
+broker.add_middleware(Lifeline(os.environ.get("CRAWL_ACTORS_LIFELINE")))
+dramatiq.set_broker(broker)
