@@ -190,7 +190,8 @@ def _stop(server: subprocess.Popen[bytes]) -> None:
 
 def _report(text: str) -> None:
     now = time.strftime("%d %b %Y %H:%M:%S")
-    print(f"{os.getpid()}:S {now} * {text}", file=sys.stderr, flush=True)
+    sys.stderr.write(f"{os.getpid()}:S {now} * {text}\n")
+    sys.stderr.flush()
 
 
 class Signals:

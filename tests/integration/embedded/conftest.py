@@ -25,7 +25,8 @@ Connect = Callable[..., redis.Redis]
 _USER = """
 import sys, redis
 from dramatiq_streams.embedded import embedded_pool_parameters
-pool = redis.ConnectionPool(**embedded_pool_parameters(sys.argv[1]), idle_timeout=float(sys.argv[2]))
+url, idle_timeout = sys.argv[1], float(sys.argv[2])
+pool = redis.ConnectionPool(**embedded_pool_parameters(url), idle_timeout=idle_timeout)
 client = redis.Redis(connection_pool=pool)
 print(client.info("server")["process_id"], flush=True)
 sys.stdin.read()

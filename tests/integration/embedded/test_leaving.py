@@ -83,7 +83,7 @@ def test_stop_ends_a_server_that_has_no_supervisor(
     connect().set("key", "value")
     stop(directory)
     client = start_loading_server()
-    wait_until(lambda: (directory / "valkey.sock").exists())
+    wait_until((directory / "valkey.sock").exists)
 
     stopped = stop(directory)
 

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +14,18 @@ import redis
 
 from dramatiq_streams.embedded import stop
 from tests.support.waiting import wait_until
+
+_FORKING_USER = """
+import os, sys, redis
+from dramatiq_streams.embedded import embedded_pool_parameters
+client = redis.Redis(connection_pool=redis.ConnectionPool(**embedded_pool_parameters(sys.argv[1])))
+print(client.client_id(), flush=True)
+if os.fork() == 0:
+    print(client.client_id(), flush=True)
+    os._exit(0)
+os.wait()
+print(client.client_id())
+"""
 
 Connect = Callable[..., redis.Redis]
 
@@ -103,7 +117,7 @@ def test_private_links_of_another_user_are_not_followed(
     links = tmp_path / f"dramatiq-streams-{os.geteuid()}"
     links.mkdir(mode=0o755)
 
-    with pytest.raises(redis.ConnectionError, match="mode 700, but is of user .* mode 755"):
+    with pytest.raises(redis.ConnectionError, match=r"mode 700, but is of user .* mode 755"):
         connect(f"embedded://{directory / ('d' * 120)}").ping()
 
 
@@ -123,22 +137,14 @@ def test_data_survives_a_stop_and_a_start(
     assert pair_of(client) != before
 
 
-def test_fork_of_a_user_has_connections_of_its_own(connect: Connect) -> None:
-    client = connect()
-    ids = [client.client_id()]
-    hear, say = os.pipe()
+def test_fork_of_a_user_has_connections_of_its_own(directory: Path) -> None:
+    program = [sys.executable, "-c", _FORKING_USER, f"embedded://{directory}"]
 
-    child = os.fork()
-    if child == 0:
-        os.write(say, b"%d" % client.client_id())
-        os._exit(0)
-    os.waitpid(child, 0)
-    ids.append(int(os.read(hear, 100)))
-    os.close(hear)
-    os.close(say)
+    output = subprocess.run(program, capture_output=True, text=True, timeout=20, check=True).stdout
 
-    assert len(set(ids)) == 2
-    assert client.client_id() == ids[0]
+    parent_before, child, parent_after = output.split()
+    assert parent_before == parent_after != child
+    assert _starts(directory) == 1
 
 
 def test_options_of_redis_py_are_kept(connect: Connect) -> None:
@@ -147,7 +153,7 @@ def test_options_of_redis_py_are_kept(connect: Connect) -> None:
     )
     client.set("key", "value")
 
-    connection = client.connection_pool.get_connection()
+    connection: Any = client.connection_pool.get_connection()
     timeout = connection._sock.gettimeout()
     client.connection_pool.release(connection)
 

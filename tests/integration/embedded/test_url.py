@@ -2,10 +2,12 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 
-from dramatiq_streams.embedded import EmbeddedConnection, embedded_pool_parameters
+from dramatiq_streams.embedded import embedded_pool_parameters
 
 
 def _directory(url: str) -> Path:
@@ -63,9 +65,11 @@ def test_wrong_url_is_refused_with_the_reason(url: str, complaint: str) -> None:
 
 @pytest.mark.parametrize("option", ["start_timeout", "idle_timeout"])
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "5", None, True])
-def test_wrong_time_is_refused_with_its_value(option: str, value: object) -> None:
+def test_wrong_time_is_refused_with_its_value(option: str, value: Any) -> None:
+    pool = redis.ConnectionPool(**embedded_pool_parameters("embedded://data"), **{option: value})
+
     with pytest.raises(ValueError, match=option) as refused:
-        EmbeddedConnection("/somewhere/valkey.sock", **{option: value})
+        pool.make_connection()
 
     assert f"{option}={value!r}" in str(refused.value)
 
