@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import redis
 from dramatiq.errors import ConnectionClosed, ConnectionFailed
@@ -61,6 +61,16 @@ def as_broker_error(error: Exception) -> Exception:
     return CommandFailed(text)
 
 
+class Alarm(Protocol):
+    """Something to do while a command blocks."""
+
+    def seconds_left(self) -> float:
+        """Seconds until it rings."""
+
+    def ring(self) -> None:
+        """Do it, on another connection."""
+
+
 class Executor:
     """Runs commands on a pool of connections, each command on one of its own."""
 
@@ -84,6 +94,28 @@ class Executor:
         except BaseException:
             # TimeLimitExceeded or Shutdown was raised in this thread: the reply is still to come,
             # and the next command on this connection would read it as its own.
+            connection.disconnect()
+            raise
+        finally:
+            self._pool.release(connection)
+
+    def execute_blocking(self, *command: Any, alarm: Alarm) -> Any:
+        """As `execute`, for a command that blocks on the server; *alarm* rings meanwhile.
+
+        The server's own timeouts are up to a tenth of a second late (its `hz`); alarms are not.
+        """
+        connection = self._connect()
+        try:
+            connection.send_command(*command)
+            while not connection.can_read(timeout=alarm.seconds_left()):
+                alarm.ring()
+            return connection.read_response()
+        except redis.ResponseError as error:
+            raise as_broker_error(error) from error
+        except (redis.RedisError, OSError) as error:
+            connection.disconnect()
+            raise as_broker_error(error) from error
+        except BaseException:
             connection.disconnect()
             raise
         finally:

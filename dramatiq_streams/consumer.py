@@ -15,14 +15,48 @@ from .connections import Executor
 from .errors import GroupMissing
 from .lanes import Credits, Lanes
 from .messages import DeliveredMessage, Entry, decode
-from .queues import Queues
+from .queues import Queues, Reading
 from .settlement import Settlement
 
 #: Milliseconds to wait for a delayed message that is due and that the server cannot forward.
 STALLED_MS = 100.0
 
+#: Milliseconds to sleep for when nothing is delayed: another consumer may know better.
+NOTHING_DUE_MS = 60_000.0
+
 #: After this many blocking reads in a row that brought nothing, the next read is a full one.
 QUIET_ROUNDS = 5
+
+
+class _Forwarding:
+    """Forwards delayed messages the moment they are due, while the consumer is blocked.
+
+    An `Alarm` on a second connection: what it forwards wakes a blocked consumer, this or another.
+    """
+
+    def __init__(self, queue_name: str, queues: Queues) -> None:
+        self._queue_name = queue_name
+        self._queues = queues
+        self._due_at_ms: float | None = None
+
+    def expect(self, reading: Reading) -> None:
+        """Note when the next message is due, as *reading* has found."""
+        if reading.next_due_ms is None:
+            self._due_at_ms = None
+            return
+        is_stalled = reading.next_due_ms == 0 and reading.forwarded == 0
+        wait_ms = STALLED_MS if is_stalled else reading.next_due_ms
+        self._due_at_ms = clock.monotonic_ms() + wait_ms
+
+    def seconds_left(self) -> float:
+        """Seconds until the next message is due."""
+        if self._due_at_ms is None:
+            return NOTHING_DUE_MS / 1000
+        return max(self._due_at_ms - clock.monotonic_ms(), 0.0) / 1000
+
+    def ring(self) -> None:
+        """Forward what is due now."""
+        self.expect(self._queues.read(self._queue_name, 0, shares=(), acks=()))
 
 
 class StreamsConsumer(Consumer):
@@ -42,6 +76,7 @@ class StreamsConsumer(Consumer):
         lanes: Lanes,
         connection: Executor,
         queues: Queues,
+        forwarder: Queues,
         settlement: Settlement,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
@@ -56,7 +91,7 @@ class StreamsConsumer(Consumer):
         self._settlement = settlement
         self._holdings = settlement.holdings
         self._buffer: deque[Entry] = deque()
-        self._due_at_ms: float | None = None
+        self._forwarding = _Forwarding(queue_name, forwarder)
         self._reconcile_at_ms = 0.0
         self._quiet_rounds = 0
         self._is_ready = False
@@ -160,7 +195,7 @@ class StreamsConsumer(Consumer):
             if budget <= 0:
                 self._wait_for_room(left_ms)
             elif self._is_quiet() or not self._read(budget):
-                self._block(min(left_ms, self._until_due_ms()), budget)
+                self._block(left_ms, budget)
         except GroupMissing as error:
             self._create_groups(error)
 
@@ -170,13 +205,11 @@ class StreamsConsumer(Consumer):
         Whatever changes wakes a blocked consumer. Should that one die of it, the others notice
         when they read again after a few rounds.
         """
-        is_due = self._due_at_ms is not None and self._due_at_ms <= clock.monotonic_ms()
-        is_quiet = self._quiet_rounds % QUIET_ROUNDS > 0
-        return is_quiet and not is_due and not self._holdings.has_acks
+        return self._quiet_rounds % QUIET_ROUNDS > 0 and not self._holdings.has_acks
 
     def _wait_for_room(self, left_ms: float) -> None:
         """All that may be held is held: wait for an ack, but go on forwarding what is due."""
-        wait_ms = min(left_ms, self._until_due_ms())
+        wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000)
         has_room = self._holdings.wait_for_room(self.prefetch, owner=self, timeout_ms=wait_ms)
         if not has_room and wait_ms < left_ms:
             self._read(0)
@@ -194,7 +227,7 @@ class StreamsConsumer(Consumer):
         self._settlement.confirm(acks, reading.refused)
         self._buffer.extend(reading.entries)
         self._spend(reading.entries)
-        self._due_at_ms = _instant(reading.next_due_ms)
+        self._forwarding.expect(reading)
         return bool(reading.entries)
 
     def _block(self, wait_ms: float, budget: int) -> None:
@@ -202,7 +235,9 @@ class StreamsConsumer(Consumer):
             return
         try:
             with self._holdings.reading():
-                blocked = self._queues.read_blocking(self.queue_name, math.ceil(wait_ms))
+                blocked = self._queues.read_blocking(
+                    self.queue_name, math.ceil(wait_ms), alarm=self._forwarding
+                )
                 self._holdings.add(blocked.entries, owner=self)
         finally:
             self._holdings.resume_carrying()
@@ -236,13 +271,3 @@ class StreamsConsumer(Consumer):
         for entry in entries:
             counts[entry.lane - 1] += 1
         self._credits.spend(counts)
-
-    def _until_due_ms(self) -> float:
-        if self._due_at_ms is None:
-            return float("inf")
-        left_ms = self._due_at_ms - clock.monotonic_ms()
-        return left_ms if left_ms > 0 else STALLED_MS
-
-
-def _instant(after_ms: int | None) -> float | None:
-    return None if after_ms is None else clock.monotonic_ms() + after_ms

@@ -83,6 +83,7 @@ class Process:
             lanes=self._options.lanes,
             connection=connection,
             queues=Queues(connection, self._scope),
+            forwarder=self.queues,
             settlement=settlement,
         )
 

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .connections import Alarm, Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
 from .scope import Scope
-from .scripts import Runs, Scripts
+from .scripts import Scripts
 
 #: The most delayed messages that one read forwards.
 FORWARD_LIMIT = 100
@@ -24,6 +25,8 @@ class Reading:
 
     entries: list[Entry]
     refused: list[Entry]
+    #: How many delayed messages were due and are in their lanes now.
+    forwarded: int
     #: Milliseconds until the next delayed message is due; None when there is none.
     next_due_ms: int | None
 
@@ -39,14 +42,14 @@ class Blocked:
 class Queues:
     """The main path of every queue in a scope."""
 
-    def __init__(self, runs: Runs, scope: Scope) -> None:
-        self._runs = runs
-        self._scripts = Scripts(runs)
+    def __init__(self, executor: Executor, scope: Scope) -> None:
+        self._executor = executor
+        self._scripts = Scripts(executor)
         self._scope = scope
 
     def enqueue(self, queue_name: str, lane: int, body: bytes) -> None:
         """Append an encoded message to a lane."""
-        self._runs.execute(*self.enqueue_command(queue_name, lane, body))
+        self._executor.execute(*self.enqueue_command(queue_name, lane, body))
 
     def enqueue_command(self, queue_name: str, lane: int, body: bytes) -> tuple[Any, ...]:
         """The command of `enqueue`, for a pipeline."""
@@ -88,10 +91,10 @@ class Queues:
         )
         return _reading(reply, acks)
 
-    def read_blocking(self, queue_name: str, timeout_ms: int) -> Blocked:
+    def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
         """Wait up to *timeout_ms* for a new entry in any lane, or for a wake-up call.
 
-        At most one entry of each lane is delivered, so that a waiting consumer takes no more than
+        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting consumer takes no more than
         it may need.
 
         Raises:
@@ -101,7 +104,7 @@ class Queues:
         streams = (keys.wake, *keys.lanes)
         reader = ("XREADGROUP", "GROUP", GROUP, self._scope.consumer, "COUNT", 1)
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
-        reply = self._runs.execute(*reader, *wait)
+        reply = self._executor.execute_blocking(*reader, *wait, alarm=alarm)
         return _blocked(reply or [], keys)
 
     def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
@@ -167,15 +170,16 @@ def _triple(entry: Entry) -> tuple[int, str, int]:
 
 
 def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
-    server_ms, eta, refused_count = reply[:3]
-    refused = reply[3 : 3 + refused_count]
-    flat = reply[3 + refused_count :]
+    server_ms, eta, forwarded, refused_count = reply[:4]
+    refused = reply[4 : 4 + refused_count]
+    flat = reply[4 + refused_count :]
     return Reading(
         entries=[
             Entry(lane, entry_id.decode(), deliveries, body)
             for lane, entry_id, deliveries, body in zip(*[iter(flat)] * 4, strict=True)
         ],
         refused=[acks[position - 1] for position in refused],
+        forwarded=forwarded,
         next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
     )
 

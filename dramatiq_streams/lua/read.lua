@@ -20,7 +20,8 @@ ARGV
   fallback    int   where a delayed message goes whose lane no longer exists
   limit       int   the most delayed messages to forward
 RETURNS
-  array  server time, next eta or -1, number of refused acks, their positions,
+  array  server time, next eta or -1, number of forwarded messages,
+         number of refused acks, their positions,
          then for each entry: lane, entry, deliveries, message
 ]]
 --- @include "now"
@@ -47,7 +48,7 @@ end
 lanes[0] = wake
 local refused = settle(lanes, group, consumer, acks, owned, remove)
 local time = now()
-forward(delayed, delayed_messages, lanes, positions, fallback, time, limit)
+local forwarded = forward(delayed, delayed_messages, lanes, positions, fallback, time, limit)
 
 local again = 0
 local function fill(position, count)
@@ -71,7 +72,7 @@ if again > 0 and budget == 0 then
 end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
-local reply = { time, tonumber(eta or -1), #refused, unpack(refused) }
+local reply = { time, tonumber(eta or -1), forwarded, #refused, unpack(refused) }
 for position, entries in ipairs(found) do
     for _, entry in ipairs(entries) do
         table.insert(reply, position)

@@ -1,6 +1,7 @@
--- Move the messages that are due to their lanes, earliest first, at most `limit` of them.
+-- Move the messages that are due to their lanes, earliest first, at most `limit`; count them.
 -- When the server refuses to store more (out of memory) the rest stay where they are.
 local function forward(delayed, delayed_messages, lanes, positions, fallback, time, limit)
+    local count = 0
     local due = redis.call("ZRANGE", delayed, "-inf", time, "BYSCORE", "LIMIT", 0, limit)
     for _, delivery in ipairs(due) do
         local packed = redis.call("HGET", delayed_messages, delivery)
@@ -11,10 +12,12 @@ local function forward(delayed, delayed_messages, lanes, positions, fallback, ti
                 "XADD", lanes[position], "*", "m", string.sub(packed, colon + 1)
             )
             if type(added) == "table" then
-                return
+                break
             end
         end
         redis.call("ZREM", delayed, delivery)
         redis.call("HDEL", delayed_messages, delivery)
+        count = count + 1
     end
+    return count
 end
