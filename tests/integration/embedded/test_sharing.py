@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,13 +101,16 @@ def test_directory_too_long_for_a_socket_works_by_every_spelling(
     connect: Connect, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = directory / ("d" * 120) / ("e" * 120)
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "s").symlink_to(long)
 
-    pids = {_pid(connect(f"embedded://{spelling}")) for spelling in (long, f"{tmp_path}/s")}
+    with tempfile.TemporaryDirectory() as links:
+        monkeypatch.setattr("tempfile.tempdir", links)
+        pids = {_pid(connect(f"embedded://{spelling}")) for spelling in (long, f"{tmp_path}/s")}
+        made = [path.readlink() for path in Path(links).glob("dramatiq-streams-*/*")]
+        stopped = stop(long)
 
-    stopped = stop(long)
     assert len(pids) == 1
+    assert long in made
     assert stopped
 
 
