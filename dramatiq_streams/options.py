@@ -83,14 +83,15 @@ def checked_delay(delay: object) -> int:
         InvalidOption: It is not a number of milliseconds from 0 to 10**13 (some 300 years).
     """
     is_number = isinstance(delay, int | float) and not isinstance(delay, bool)
-    if not is_number or not math.isfinite(delay) or not 0 <= delay <= LONGEST_DELAY_MS:  # type: ignore[operator, arg-type]
+    if not is_number or not 0 <= delay <= LONGEST_DELAY_MS:  # type: ignore[operator]
         raise InvalidOption.of("delay", delay, "milliseconds, from 0 to 10**13")
     return math.ceil(delay)  # type: ignore[call-overload, no-any-return]
 
 
 def delay_until(eta: object, *, now_ms: int) -> int | None:
     """The delay that the message option `eta` (epoch milliseconds) asks for, None if none."""
-    if isinstance(eta, bool) or not isinstance(eta, int | float) or not math.isfinite(eta):
+    # Not `math.isfinite`: it fails on integers that no float can hold.
+    if isinstance(eta, bool) or not isinstance(eta, int | float) or not abs(eta) < math.inf:
         return None
     return min(max(math.ceil(eta) - now_ms, 0), LONGEST_DELAY_MS)
 
