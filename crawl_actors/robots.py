@@ -1,15 +1,41 @@
-"""What robots.txt allows (RFC 9309), cached per site for all workers."""
+"""What robots.txt allows (RFC 9309), cached per site for all workers.
 
+| answer to /robots.txt           | meaning                                     | remembered for     |
+|---------------------------------|---------------------------------------------|--------------------|
+| 2xx                             | its rules, the first `MAX_ROBOTS_BYTES`     | `RULES_TTL_MS`     |
+| 3xx                             | followed, to other sites too; more than     |                    |
+|                                 | `MAX_REDIRECTS`: everything is allowed      | `RULES_TTL_MS`     |
+| 4xx except 429                  | everything is allowed                       | `RULES_TTL_MS`     |
+| 429, 5xx, unreachable, unusable | nothing is allowed for now                  | `RETRY_TTL_MS`, or |
+|                                 |                                             | its Retry-After    |
+"""
+
+import json
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import redis
+from dramatiq.errors import ConnectionClosed
+from dramatiq.logging import get_logger
 
 from crawl_actors.pages import Page
+from crawl_actors.robots_rules import EVERYTHING_ALLOWED, RobotsRules, product_token
+from crawl_actors.urls import site_of
 
 MAX_ROBOTS_BYTES: Final = 500 * 1024
 """How much of a robots.txt is read; rules beyond it do not count."""
+
+MAX_REDIRECTS: Final = 5
+RULES_TTL_MS: Final = 24 * 3_600_000
+RETRY_TTL_MS: Final = 60_000
+_MAX_RETRY_TTL_MS: Final = 3_600_000
+# A process asks Redis again after this time, so rules removed there are forgotten everywhere.
+_LOCAL_TTL_MS: Final = 300_000
+_LOCAL_SITES: Final = 1_000
+_LOCKS: Final = 64
 
 
 def robots_key(namespace: str, site: str) -> str:
@@ -30,14 +56,28 @@ class RobotsAnswer:
     unavailable: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of a site for another *ttl_ms*; *text* is None when robots.txt is unavailable."""
+
+    text: str | None
+    ttl_ms: int
+
+
 class Robots:
     """Answers whether a URL may be fetched.
+
+    A site's robots.txt is asked for once per process at most, and not at all while Redis remembers
+    another process's answer.
 
     Args:
         client: Redis, `decode_responses=False`.
         namespace: First part of the keys.
         user_agent: The header sent; its product token is what the rules are looked up by.
         fetch: Makes one request. It should read `MAX_ROBOTS_BYTES` at least.
+
+    Raises:
+        ValueError: When *user_agent* does not begin with a product token, such as `crawl-actors`.
     """
 
     def __init__(
@@ -48,7 +88,13 @@ class Robots:
         user_agent: str,
         fetch: Callable[[str], Page],
     ) -> None:
-        raise NotImplementedError
+        self._client = client
+        self._namespace = namespace
+        self._token = product_token(user_agent)
+        self._fetch = fetch
+        self._logger = get_logger(__name__, type(self))
+        self._local: dict[str, tuple[RobotsRules | None, float]] = {}
+        self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def check(self, url: str) -> RobotsAnswer:
         """What robots.txt of *url*'s site says about *url*.
@@ -57,4 +103,92 @@ class Robots:
             ValueError: When *url* is not a valid http or https URL.
             ConnectionClosed: When Redis cannot be reached.
         """
-        raise NotImplementedError
+        site = site_of(url)
+        rules, until = self._local.get(site, (None, 0.0))
+        if time.monotonic() >= until:
+            # Many threads want the same site at the start of a crawl: one asks, the others wait.
+            with self._locks[hash(site) % _LOCKS]:
+                rules = self._rules(site)
+        if rules is None:
+            return RobotsAnswer(allowed=False, unavailable=True)
+        return RobotsAnswer(allowed=rules.allow(url), delay_ms=rules.delay_ms)
+
+    def _rules(self, site: str) -> RobotsRules | None:
+        """The rules of *site*, from this process, from Redis, or from the site itself."""
+        rules, until = self._local.get(site, (None, 0.0))
+        if time.monotonic() < until:
+            return rules
+        known = self._remembered(site)
+        if known is None:
+            known = self._ask(site)
+            self._remember(site, known)
+        rules = None if known.text is None else RobotsRules(known.text, token=self._token)
+        self._keep(site, rules, known.ttl_ms)
+        return rules
+
+    def _keep(self, site: str, rules: RobotsRules | None, ttl_ms: int) -> None:
+        self._local.pop(site, None)
+        self._local[site] = (rules, time.monotonic() + min(ttl_ms, _LOCAL_TTL_MS) / 1000)
+        while len(self._local) > _LOCAL_SITES:
+            # Another thread may be doing the same: the oldest may be gone already.
+            self._local.pop(next(iter(self._local.copy())), None)
+
+    def _remembered(self, site: str) -> _Known | None:
+        key = robots_key(self._namespace, site)
+        try:
+            with self._client.pipeline(transaction=False) as pipeline:
+                pipeline.get(key)
+                pipeline.pttl(key)
+                value, ttl_ms = pipeline.execute()
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            raise ConnectionClosed(error) from error
+        if value is None or ttl_ms <= 0:
+            return None
+        try:
+            return _Known(cast("str | None", json.loads(value)["text"]), ttl_ms)
+        except (ValueError, TypeError, KeyError):
+            self._logger.warning("Replacing what is no robots.txt of ours at %r.", key)
+            return None
+
+    def _remember(self, site: str, known: _Known) -> None:
+        value = json.dumps({"text": known.text})
+        try:
+            self._client.set(robots_key(self._namespace, site), value, px=known.ttl_ms)
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            raise ConnectionClosed(error) from error
+
+    def _ask(self, site: str) -> _Known:
+        url = f"{site}/robots.txt"
+        for _ in range(MAX_REDIRECTS + 1):
+            page = self._fetch(url)
+            if page.redirect_to is None:
+                known = _read(page)
+                if known.text is None:
+                    self._logger.warning(
+                        "No robots.txt of %r for now: status %r, error %r.",
+                        site,
+                        page.status,
+                        page.error,
+                    )
+                return known
+            url = page.redirect_to
+        return _Known(EVERYTHING_ALLOWED, RULES_TTL_MS)
+
+
+def _read(page: Page) -> _Known:
+    """What *page*, which is no redirect, says: see the table above."""
+    status = page.status or 0
+    if 200 <= status < 300 and page.error in (None, "too_large"):
+        return _Known(_text(page), RULES_TTL_MS)
+    if 300 <= status < 500 and status != 429:
+        return _Known(EVERYTHING_ALLOWED, RULES_TTL_MS)
+    wait_ms = max(page.retry_after_ms or 0, RETRY_TTL_MS)
+    return _Known(None, min(wait_ms, _MAX_RETRY_TTL_MS))
+
+
+def _text(page: Page) -> str:
+    body = page.body[:MAX_ROBOTS_BYTES]
+    if len(body) < len(page.body) or page.error == "too_large":
+        # Half a path would forbid more than the whole one.
+        body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+    return body.decode("utf-8-sig", "replace")
