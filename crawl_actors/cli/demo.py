@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from crawl_actors.demo.evidence import Check
 from crawl_actors.demo.plan import SitePlan
 from crawl_actors.demo.trials import DemoOptions, Trial, run_trials
 from crawl_actors.running import Interrupted, UsageError
@@ -89,17 +90,20 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(options: DemoOptions) -> int:
     console = Console()
-    trials = []
+    checks: list[Check] = []
     for trial in run_trials(options, Console(stderr=True)):
+        if not trial.checks:
+            console.print(Text(f"The crawl did not finish: {trial.result.reason}.", "bold red"))
+            return trial.result.exit_code or _WRONG
         console.print(_table(trial))
-        _explain(trial, console)
-        trials.append(trial)
-    checks = [check for trial in trials for check in trial.checks]
-    if not all(trial.is_right for trial in trials):
-        wrong = sum(not check.is_right for check in checks)
-        console.print(f"[bold red]{wrong} of {len(checks)} checks failed.[/]")
-        return max(_WRONG, *(trial.result.exit_code for trial in trials))
-    console.print(f"[bold green]All {len(checks)} checks are as they should be.[/]")
+        for check in trial.checks:
+            _explain(check, console)
+        checks += trial.checks
+    wrong = sum(not check.is_right for check in checks)
+    if wrong:
+        console.print(Text(f"{wrong} of {len(checks)} checks found a difference.", "bold red"))
+        return _WRONG
+    console.print(Text(f"All {len(checks)} checks are as they should be.", "bold green"))
     return _RIGHT
 
 
@@ -120,15 +124,13 @@ def _table(trial: Trial) -> Table:
     return table
 
 
-def _explain(trial: Trial, console: Console) -> None:
+def _explain(check: Check, console: Console) -> None:
     """Print what is not as it should be."""
-    if not trial.checks:
-        console.print(Text(f"The crawl did not finish: {trial.result.reason}.", "red"))
-    for check in trial.checks:
-        for finding in check.findings[:_MOST_FINDINGS]:
-            console.print(Text(f"  {finding}"), soft_wrap=True)
-        if len(check.findings) > _MOST_FINDINGS:
-            console.print(f"  ... and {len(check.findings) - _MOST_FINDINGS} more like that.")
+    for finding in check.findings[:_MOST_FINDINGS]:
+        console.print(Text(f"  {finding}"), soft_wrap=True)
+    more = len(check.findings) - _MOST_FINDINGS
+    if more > 0:
+        console.print(f"  ... and {more} more like these.")
 
 
 def _refuse(error: Exception) -> int:

@@ -42,11 +42,6 @@ class Trial:
     result: RunResult
     checks: tuple[Check, ...] = ()
 
-    @property
-    def is_right(self) -> bool:
-        """True when the crawl finished and everything is as it should be."""
-        return bool(self.checks) and all(check.is_right for check in self.checks)
-
 
 def run_trials(options: DemoOptions, console: Console) -> Iterator[Trial]:
     """Crawl the whole site, then as much of it as a page limit allows, each in its own directory.
