@@ -1,12 +1,29 @@
 """Where pages go: a small Protocol, and SQLite behind it."""
 
+import json
 import os
+import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from dataclasses import fields
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final, Protocol
 
 from crawl_actors.storage_records import PageRecord, Summary
+from crawl_actors.storage_sqlite import SqliteFile
 
 __all__ = ["PageRecord", "SqliteStorage", "Storage", "Summary"]
+
+_COLUMNS: Final = tuple(field.name for field in fields(PageRecord))
+_EXPORTED: Final = tuple(name for name in _COLUMNS if name != "body")
+_SAVE: Final = (
+    f"INSERT INTO pages ({', '.join(_COLUMNS)}) "
+    f"VALUES ({', '.join(f':{name}' for name in _COLUMNS)}) "
+    "ON CONFLICT (url) DO UPDATE SET "
+    f"{', '.join(f'{name} = excluded.{name}' for name in _COLUMNS if name != 'url')} "
+    "WHERE excluded.version >= pages.version"
+)
 
 
 class Storage(Protocol):
@@ -38,35 +55,106 @@ class Storage(Protocol):
 
 
 class SqliteStorage:
-    """Pages in one SQLite file, written to by any number of threads and processes.
+    """Pages in one SQLite file, written to by any number of threads and processes of one machine.
+
+    A page belongs to the crawl that fetched it last. Nothing is opened before it is needed, so it
+    may be made before a fork.
 
     Args:
         path: The file; it and its folder are made when missing.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        raise NotImplementedError
+        self._file = SqliteFile(path)
 
     def save(self, record: PageRecord) -> bool:
         """See `Storage.save`."""
-        raise NotImplementedError
+        with self._file.writing() as connection:
+            return connection.execute(_SAVE, _row(record)).rowcount == 1
 
     def summary(self, crawl_id: str) -> Summary:
         """See `Storage.summary`."""
-        raise NotImplementedError
+        with self._file.reading() as connection:
+            pages, size, first_ms, last_ms = connection.execute(
+                "SELECT count(*), coalesce(sum(bytes), 0), min(fetched_at), max(fetched_at) "
+                "FROM pages WHERE crawl_id = ?",
+                (crawl_id,),
+            ).fetchone()
+            statuses = _counts(connection, "status", crawl_id)
+            errors = _counts(connection, "error", crawl_id)
+        return Summary(
+            pages=pages,
+            statuses=statuses,
+            bytes=size,
+            errors=errors,
+            first_ms=first_ms,
+            last_ms=last_ms,
+        )
 
     def urls(self, crawl_id: str) -> Iterator[str]:
         """See `Storage.urls`."""
-        raise NotImplementedError
+        rows = self._file.connection().execute(
+            "SELECT url FROM pages WHERE crawl_id = ? ORDER BY url", (crawl_id,)
+        )
+        return (url for (url,) in rows)
 
     def set_depths(self, crawl_id: str, depths: Mapping[str, int]) -> int:
         """See `Storage.set_depths`."""
-        raise NotImplementedError
+        with self._file.writing() as connection:
+            return connection.executemany(
+                "UPDATE pages SET depth = ?2 WHERE url = ?3 AND crawl_id = ?1 AND depth > ?2",
+                [(crawl_id, depth, url) for url, depth in depths.items()],
+            ).rowcount
 
     def export_jsonl(self, path: str | os.PathLike[str], crawl_id: str) -> int:
         """See `Storage.export_jsonl`."""
-        raise NotImplementedError
+        target = Path(path).absolute()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(
+            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
+        ) as file:
+            temporary = Path(file.name)
+            try:
+                count = 0
+                for line in self._lines(crawl_id):
+                    file.write(line)
+                    count += 1
+                file.flush()
+                os.fsync(file.fileno())
+                temporary.chmod(0o644)
+                temporary.replace(target)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        return count
 
     def close(self) -> None:
         """See `Storage.close`."""
-        raise NotImplementedError
+        self._file.close()
+
+    def _lines(self, crawl_id: str) -> Iterator[str]:
+        # One SELECT sees one state of the file, whatever is written meanwhile.
+        rows = self._file.connection().execute(
+            f"SELECT {', '.join(_EXPORTED)} FROM pages WHERE crawl_id = ? ORDER BY url", (crawl_id,)
+        )
+        for row in rows:
+            yield json.dumps(dict(zip(_EXPORTED, row, strict=True)), ensure_ascii=False) + "\n"
+
+
+def _row(record: PageRecord) -> dict[str, Any]:
+    row = {name: getattr(record, name) for name in _COLUMNS}
+    row["body"] = zlib.compress(record.body)
+    # SQLite takes no lone surrogates, which JSON can carry.
+    return {
+        name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+        for name, value in row.items()
+    }
+
+
+def _counts(connection: sqlite3.Connection, column: str, crawl_id: str) -> dict[Any, int]:
+    rows = connection.execute(
+        f"SELECT {column}, count(*) FROM pages WHERE crawl_id = ? AND {column} IS NOT NULL "
+        f"GROUP BY {column} ORDER BY {column}",
+        (crawl_id,),
+    )
+    return dict(rows.fetchall())

@@ -1,10 +1,11 @@
 """What is kept of a page, and the sums over a crawl (pure)."""
 
 import base64
+import builtins
+import hashlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from hashlib import sha256
 from typing import Any, Self
 
 from crawl_actors.pages import Page
@@ -15,8 +16,9 @@ from crawl_actors.parsing import Parsed
 class PageRecord:
     """One page as it is stored, under its URL.
 
-    *bytes* is the length of the decoded body and *links* the number of links found. *version* tells
-    newer from older: a record never replaces one with a higher version.
+    *bytes* is the length of the decoded body, *sha256* its digest in hexadecimal, None without a
+    body; *links* is the number of links found. *version* tells newer from older: a record never
+    replaces one with a higher version.
     """
 
     url: str
@@ -24,11 +26,11 @@ class PageRecord:
     depth: int
     status: int | None = None
     content_type: str | None = None
+    body: builtins.bytes = b""
     bytes: int = 0
+    sha256: str | None = None
     title: str | None = None
     text: str | None = None
-    body: "bytes" = b""
-    sha256: str | None = None
     redirect_to: str | None = None
     error: str | None = None
     error_text: str | None = None
@@ -42,16 +44,36 @@ class PageRecord:
         cls, page: Page, *, crawl_id: str, depth: int, parsed: Parsed | None = None
     ) -> Self:
         """The record of *page*; its version is the instant at which it was fetched."""
-        raise NotImplementedError
+        return cls(
+            url=page.url,
+            crawl_id=crawl_id,
+            depth=depth,
+            status=page.status,
+            content_type=page.content_type,
+            body=page.body,
+            bytes=len(page.body),
+            sha256=hashlib.sha256(page.body).hexdigest() if page.body else None,
+            title=parsed.title if parsed else None,
+            text=parsed.text if parsed else None,
+            redirect_to=page.redirect_to,
+            error=page.error,
+            error_text=page.error_text,
+            links=len(parsed.links) if parsed else 0,
+            fetched_at=page.fetched_at,
+            elapsed_ms=page.elapsed_ms,
+            version=page.fetched_at,
+        )
 
     def to_message(self) -> dict[str, Any]:
         """This record in JSON's types, the body compressed."""
-        raise NotImplementedError
+        message = asdict(self)
+        message["body"] = base64.b64encode(zlib.compress(self.body)).decode("ascii")
+        return message
 
     @classmethod
     def from_message(cls, message: Mapping[str, Any]) -> Self:
         """The record that `to_message` was called on."""
-        raise NotImplementedError
+        return cls(**{**message, "body": zlib.decompress(base64.b64decode(message["body"]))})
 
 
 @dataclass(frozen=True, slots=True)
