@@ -28,5 +28,6 @@ for position, entry in ipairs(held) do
         table.insert(lost, position)
     end
 end
-redis.call("ZADD", consumers, now(), consumer)
+-- A refusal (out of memory) must not hide what was lost.
+redis.pcall("ZADD", consumers, now(), consumer)
 return lost

@@ -1,7 +1,8 @@
 -- Add a dead letter, and drop those that are older than `ttl`.
 local function bury(dead, ttl, time, letter)
+    local oldest = math.max(time - ttl, 0)
     redis.call(
-        "XADD", dead, "MINID", "~", string.format("%.0f", time - ttl), "*",
+        "XADD", dead, "MINID", "~", string.format("%.0f", oldest), "*",
         "m", letter.message, "reason", letter.reason, "error", letter.error,
         "lane", letter.lane, "entry", letter.entry, "deliveries", letter.deliveries
     )

@@ -1,0 +1,33 @@
+"""A shard of a queue to seed: on the shared server, or on one that a test may fill up."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import StartServer
+from tests.scripts.shard import Shard
+from tests.support.servers import Server
+
+
+@pytest.fixture
+def empty_shard(server: Server, namespace: str) -> Iterator[Shard]:
+    """A shard of which no key exists."""
+    shard = Shard(server, namespace)
+    yield shard
+    shard.client.close()
+
+
+@pytest.fixture
+def shard(empty_shard: Shard) -> Shard:
+    """A shard with its streams and their group, and no message."""
+    empty_shard.ensure_groups()
+    return empty_shard
+
+
+@pytest.fixture
+def fillable_shard(start_server: StartServer, namespace: str) -> Iterator[Shard]:
+    """A shard with its streams, on a server of this test alone: see `Shard.fill_memory`."""
+    shard = Shard(start_server(), namespace)
+    shard.ensure_groups()
+    yield shard
+    shard.client.close()

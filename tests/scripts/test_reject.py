@@ -1,0 +1,148 @@
+import pytest
+
+from dramatiq_streams.errors import ServerOutOfMemory
+from dramatiq_streams.keys import GROUP
+from tests.scripts.shard import NOTHING, Shard, changes
+
+TTL_MS = 86_400_000
+ORIGINAL = {"high entry 1-0 m=high 1-0", "high pending 1-0 me 1"}
+
+
+def reject(
+    shard: Shard, *, deliveries: int = 1, message: bytes = b"body", ttl: int = TTL_MS
+) -> int:
+    return shard.scripts.reject(
+        lane=shard.lane("high"),
+        dead=shard.keys.dead,
+        group=GROUP,
+        consumer="me",
+        entry="1-0",
+        deliveries=deliveries,
+        lane_name="high",
+        message=message,
+        reason="failed",
+        error="ValueError: no",
+        ttl=ttl,
+    )
+
+
+def letter(body: str, *, deliveries: int = 1) -> str:
+    text = "reason=failed error=ValueError: no lane=high"
+    return f"dead entry new m={body} {text} entry=1-0 deliveries={deliveries}"
+
+
+def test_delivery_becomes_a_dead_letter_that_says_why(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "me", deliveries=3)
+    before = shard.lines()
+
+    done = reject(shard, deliveries=3)
+
+    assert done == 1
+    assert shard.changes_since(before) == changes(
+        gone={"high entry 1-0 m=high 1-0", "high pending 1-0 me 3"},
+        came={"dead stream", letter("body", deliveries=3)},
+    )
+
+
+def test_empty_message_keeps_the_body_as_it_was_stored(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "me")
+    before = shard.lines()
+
+    done = reject(shard, message=b"")
+
+    assert done == 1
+    assert shard.changes_since(before) == changes(
+        gone=ORIGINAL, came={"dead stream", letter("high 1-0")}
+    )
+
+
+def test_body_is_found_among_a_strangers_fields(shard: Shard) -> None:
+    shard.client.xadd(shard.lane("high"), {"x": "m", "m": "found", "y": "z"}, id="1-0")
+    shard.redeliver("high", "1-0", "me", deliveries=1)
+
+    done = reject(shard, message=b"")
+
+    assert done == 1
+    assert letter("found") in shard.lines()
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_entry_without_a_body_is_dead_with_an_empty_one(shard: Shard, is_deleted: bool) -> None:
+    shard.client.xadd(shard.lane("high"), {"x": "m"}, id="1-0")
+    shard.redeliver("high", "1-0", "me", deliveries=1)
+    if is_deleted:
+        shard.delete("high", "1-0")
+
+    done = reject(shard, message=b"")
+
+    assert done == 1
+    assert letter("") in shard.lines()
+    assert not [line for line in shard.lines() if line.startswith(("high entry", "high pending"))]
+
+
+@pytest.mark.parametrize(("consumer", "deliveries"), [("other", 1), ("me", 2), ("released", 1)])
+def test_delivery_that_is_no_longer_held_cannot_be_rejected(
+    shard: Shard, consumer: str, deliveries: int
+) -> None:
+    shard.deliver("high", "1-0", consumer, deliveries=deliveries)
+    before = shard.lines()
+
+    done = reject(shard)
+
+    assert done == 0
+    assert shard.changes_since(before) == NOTHING
+
+
+def test_second_rejection_changes_nothing(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "me")
+    reject(shard)
+    before = shard.lines()
+
+    done = reject(shard)
+
+    assert done == 0
+    assert shard.changes_since(before) == NOTHING
+
+
+def test_queue_that_was_flushed_gets_no_dead_letter(empty_shard: Shard) -> None:
+    done = reject(empty_shard)
+
+    assert done == 0
+    assert empty_shard.lines() == frozenset()
+
+
+def test_dead_letters_older_than_their_ttl_are_dropped_in_passing(shard: Shard) -> None:
+    # Redis drops whole nodes of a stream, of 100 entries by default: more than one is needed.
+    for number in range(1, 301):
+        shard.client.xadd(shard.keys.dead, {"m": "old"}, id=f"{number}-0")
+    shard.client.xadd(shard.keys.dead, {"m": "young"}, id=f"{shard.now_ms() - TTL_MS // 2}-0")
+    shard.deliver("high", "1-0", "me")
+
+    reject(shard)
+
+    kept = [line for line in shard.lines() if line.startswith("dead entry")]
+    assert len([line for line in kept if line.endswith("m=old")]) <= 100
+    assert "dead entry new m=young" in kept
+    assert letter("body") in kept
+
+
+def test_ttl_that_goes_back_before_1970_keeps_everything(shard: Shard) -> None:
+    shard.client.xadd(shard.keys.dead, {"m": "old"}, id="1-0")
+    shard.deliver("high", "1-0", "me")
+    before = shard.lines()
+
+    done = reject(shard, ttl=100 * 366 * 86_400_000)
+
+    assert done == 1
+    assert shard.changes_since(before) == changes(gone=ORIGINAL, came={letter("body")})
+
+
+def test_original_stays_when_there_is_no_memory_for_its_dead_letter(fillable_shard: Shard) -> None:
+    fillable_shard.deliver("high", "1-0", "me")
+    before = fillable_shard.lines()
+    fillable_shard.fill_memory()
+
+    with pytest.raises(ServerOutOfMemory):
+        reject(fillable_shard)
+
+    assert fillable_shard.changes_since(before) == NOTHING
