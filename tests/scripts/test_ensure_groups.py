@@ -1,0 +1,68 @@
+import pytest
+
+from dramatiq_streams.errors import CommandFailed, ServerOutOfMemory
+from dramatiq_streams.keys import GROUP
+from tests.scripts.shard import NOTHING, Shard, changes
+
+
+def ensure_groups(shard: Shard) -> int:
+    return shard.scripts.ensure_groups(wake=shard.keys.wake, lanes=shard.keys.lanes, group=GROUP)
+
+
+def test_missing_streams_are_created_with_their_group(empty_shard: Shard) -> None:
+    created = ensure_groups(empty_shard)
+
+    assert created == 4
+    assert empty_shard.lines() == {
+        f"{stream} {fact}"
+        for stream in ("wake", "high", "default", "low")
+        for fact in ("stream", "group workers", "last 0-0")
+    }
+
+
+def test_existing_groups_keep_their_place(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "me")
+    shard.wait("high", "2-0")
+    before = shard.lines()
+
+    created = ensure_groups(shard)
+
+    assert created == 0
+    assert shard.changes_since(before) == NOTHING
+
+
+def test_messages_sent_before_the_first_worker_are_not_skipped(empty_shard: Shard) -> None:
+    empty_shard.wait("default", "1-0")
+
+    ensure_groups(empty_shard)
+
+    assert empty_shard.read_new("default") == ["1-0"]
+
+
+def test_only_what_is_missing_is_created(shard: Shard) -> None:
+    shard.client.delete(shard.lane("low"))
+    before = shard.lines()
+
+    created = ensure_groups(shard)
+
+    assert created == 1
+    assert shard.changes_since(before) == changes(
+        came={"low stream", "low group workers", "low last 0-0"}
+    )
+
+
+def test_key_of_another_type_is_an_error_that_names_it(empty_shard: Shard) -> None:
+    empty_shard.client.set(empty_shard.lane("high"), "a stranger's")
+
+    with pytest.raises(CommandFailed, match="WRONGTYPE"):
+        ensure_groups(empty_shard)
+
+
+def test_full_memory_is_told_apart(fillable_shard: Shard) -> None:
+    fillable_shard.client.delete(*fillable_shard.keys.lanes, fillable_shard.keys.wake)
+    fillable_shard.fill_memory()
+
+    with pytest.raises(ServerOutOfMemory):
+        ensure_groups(fillable_shard)
+
+    assert fillable_shard.lines() == frozenset()
