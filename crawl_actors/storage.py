@@ -2,13 +2,13 @@
 
 import json
 import os
+import secrets
 import sqlite3
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TextIO
 
 from crawl_actors.storage_records import PageRecord, Summary
 from crawl_actors.storage_sqlite import SqliteFile
@@ -110,22 +110,14 @@ class SqliteStorage:
         """See `Storage.export_jsonl`."""
         target = Path(path).absolute()
         target.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(
-            "w", encoding="utf-8", dir=target.parent, prefix=f".{target.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            try:
-                count = 0
-                for line in self._lines(crawl_id):
-                    file.write(line)
-                    count += 1
-                file.flush()
-                os.fsync(file.fileno())
-                temporary.chmod(0o644)
-                temporary.replace(target)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                count = _write(file, self._lines(crawl_id))
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
         return count
 
     def close(self) -> None:
@@ -149,6 +141,17 @@ def _row(record: PageRecord) -> dict[str, Any]:
         name: value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
         for name, value in row.items()
     }
+
+
+def _write(file: TextIO, lines: Iterator[str]) -> int:
+    """Write *lines* through to the disk; returns how many."""
+    count = 0
+    for line in lines:
+        file.write(line)
+        count += 1
+    file.flush()
+    os.fsync(file.fileno())
+    return count
 
 
 def _counts(connection: sqlite3.Connection, column: str, crawl_id: str) -> dict[Any, int]:

@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS pages (
     fetched_at INTEGER NOT NULL,
     elapsed_ms INTEGER NOT NULL,
     version INTEGER NOT NULL
-) WITHOUT ROWID;
+);
 CREATE INDEX IF NOT EXISTS pages_by_crawl ON pages (crawl_id, url);
 """
 
@@ -49,7 +49,11 @@ def _is_busy(error: BaseException) -> bool:
 
 
 class SqliteFile:
-    """Connections to the file at *path*; it and its folder are made when missing."""
+    """Connections to the file at *path*; it and its folder are made when missing.
+
+    Its methods raise ValueError, naming the file, when it is no database of this schema or cannot
+    be opened.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
@@ -106,19 +110,28 @@ class SqliteFile:
     )
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(
-            self.path,
-            timeout=_BUSY_TIMEOUT_MS / 1000,
-            isolation_level=None,
-            # `close` is called by one thread for all of them.
-            check_same_thread=False,
-        )
         try:
-            _prepare(connection, self.path)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+            return _connected(self.path)
+        except sqlite3.DatabaseError as error:
+            if _is_busy(error):
+                raise
+            raise ValueError(f"{self.path} cannot hold pages: {error}") from error
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path,
+        timeout=_BUSY_TIMEOUT_MS / 1000,
+        isolation_level=None,
+        # `SqliteFile.close` is called by one thread for all of them.
+        check_same_thread=False,
+    )
+    try:
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
