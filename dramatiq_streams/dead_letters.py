@@ -50,7 +50,8 @@ class DeadLetters:
             lane_name=self._scope.lanes.names[entry.lane - 1],
             message=body or b"",
             reason=reason.value,
-            error=error[:ERROR_LENGTH],
+            # Not every str can be sent: surrogates come from file names and foreign bodies.
+            error=error[:ERROR_LENGTH].encode(errors="backslashreplace").decode(),
             ttl=self._ttl_ms,
         )
         return done == 1

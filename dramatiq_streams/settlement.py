@@ -102,7 +102,7 @@ class Settlement:
             entry,
             body=self._encoded(message),
             reason=Reason.ACTOR_NOT_FOUND if is_unknown else Reason.FAILED,
-            error="" if exception is None else f"{type(exception).__name__}: {exception}",
+            error="" if exception is None else _described(exception),
         )
 
     def reject_undecodable(self, entry: Entry, error: Exception) -> None:
@@ -194,6 +194,13 @@ class Settlement:
                 "Message %r is dead-lettered as it was delivered: %s", message.message_id, error
             )
             return None
+
+
+def _described(exception: BaseException) -> str:
+    try:
+        return f"{type(exception).__name__}: {exception}"
+    except Exception:  # its `__str__` is the user's code
+        return f"{type(exception).__name__}: (it has no text)"
 
 
 def _explained(error: Exception) -> str:
