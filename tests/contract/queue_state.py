@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import redis
 from dramatiq.message import Message
 
 from dramatiq_streams.keys import GROUP, RELEASED, queue_keys
@@ -28,7 +27,7 @@ class QueueState:
 
     def __init__(
         self,
-        client: redis.Redis,
+        client: Any,
         namespace: str,
         queue_name: str = "default",
         *,
