@@ -7,6 +7,7 @@ import redis
 from dramatiq_streams.keys import GROUP, QueueKeys, queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
 from dramatiq_streams.scripts import _HASHES
+from tests.support.waiting import wait_until
 
 
 def keys_of(namespace: str, queue_name: str = "default") -> QueueKeys:
@@ -38,6 +39,14 @@ def dead_reasons(client: redis.Redis, namespace: str) -> list[str]:
     """The reason of each dead letter."""
     letters = client.xrange(keys_of(namespace).dead)
     return [fields[b"reason"].decode() for _, fields in letters]
+
+
+def wait_until_blocked(client: redis.Redis, consumers: int = 1) -> None:
+    """Return when so many consumers wait for messages on this server."""
+    wait_until(
+        lambda: client.info("clients")["blocked_clients"] >= consumers,
+        message=f"{consumers} consumers are blocked",
+    )
 
 
 def script(name: str) -> bytes:

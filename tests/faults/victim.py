@@ -1,13 +1,14 @@
 """What the worker processes of these tests load: the actors, and the instant at which they die.
 
-`TEST_DIE_AT` names it: `before SCRIPT` and `after SCRIPT` for a script of dramatiq_streams that has
-something to do, or the name of a hook of dramatiq's middleware. The process that gets there first
-once the test has allowed `die` kills itself.
+`TEST_DIE_AT` names it: `before SCRIPT`, or `after SCRIPT` once it has done something, where SCRIPT is
+one of dramatiq_streams or the command XREADGROUP; or the name of a hook of dramatiq's middleware. The
+process that gets there first after the test has allowed `die` kills itself.
 """
 
 import json
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,27 +34,40 @@ def die() -> None:
 
 def die_around(moment: str, script: str) -> None:
     """Die right before or right after a call of *script*, whichever thread makes it."""
-    execute = Executor.execute
+    for name in ("execute", "execute_blocking"):
+        setattr(Executor, name, _dying(getattr(Executor, name), moment, script))
 
-    def execute_or_die(self: Executor, *command: Any) -> Any:
-        if command[1:2] not in {(_HASHES[script],), (assembled()[script],)}:
-            return execute(self, *command)
+
+def _dying(execute: Callable[..., Any], moment: str, script: str) -> Callable[..., Any]:
+    def execute_or_die(self: Executor, *command: Any, **options: Any) -> Any:
+        if not _is_call(script, command):
+            return execute(self, *command, **options)
         if moment == "before":
             die()
-        reply = execute(self, *command)
+        reply = execute(self, *command, **options)
         if moment == "after" and _has_done_something(script, reply):
             die()
         return reply
 
-    Executor.execute = execute_or_die  # type: ignore[method-assign]
+    return execute_or_die
+
+
+def _is_call(script: str, command: tuple[Any, ...]) -> bool:
+    if script == "XREADGROUP":
+        return command[0] == script
+    if script == "ack" and _is_call("read", command):  # a read may carry the acks
+        return any(lane > 0 for lane, *_ in json.loads(command[-4]))
+    return command[1:2] in {(_HASHES[script],), (assembled()[script],)}
 
 
 def _has_done_something(script: str, reply: Any) -> bool:
     if script == "read":
         return len(reply) > 3 + reply[2]
-    if script in {"ack", "extend"}:
+    if script == "ack":
         return True
-    return bool(reply[0] if isinstance(reply, list) else reply)
+    if script == "recover":
+        return reply[0] + reply[1] > 0
+    return bool(reply)
 
 
 class DiesAtHook(Middleware):
