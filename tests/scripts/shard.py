@@ -119,6 +119,10 @@ class Shard:
         reply = self._executor.execute(*command) or [(b"", [])]
         return [entry.decode() for entry, _ in reply[0][1]]
 
+    def stored(self, key: str) -> list[Any]:
+        """The fields of each entry of a stream, byte for byte."""
+        return [fields for _, fields in self.client.xrange(key) or ()]
+
     def now_ms(self) -> int:
         """The server's clock."""
         seconds, microseconds = self.client.time()
@@ -153,7 +157,7 @@ def _facts(value: dict[str, Any], now_ms: int) -> Iterator[str]:
     yield value["type"]
     if value["type"] == "stream":
         yield from _stream_facts(value)
-    else:
+    elif value["type"] in ("zset", "hash"):
         for member, content in value["value"].items():
             yield f"{member} {_score(content, now_ms) if isinstance(content, float) else content}"
 

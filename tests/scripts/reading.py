@@ -1,0 +1,60 @@
+"""One call of `Scripts.read` with short arguments, and its reply taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dramatiq_streams.keys import GROUP, RELEASED
+from tests.scripts.shard import LANES, Shard
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What one read brought."""
+
+    time_ms: int
+    next_eta: int
+    forwarded: int
+    refused: list[int]
+    #: Lane, entry, deliveries, body.
+    entries: list[tuple[int, str, int, str]]
+
+    @property
+    def ids(self) -> list[tuple[int, str]]:
+        """Lane and id of each entry."""
+        return [(lane, entry) for lane, entry, _, _ in self.entries]
+
+
+def read(
+    shard: Shard,
+    *,
+    budget: int = 10,
+    shares: Sequence[int] = (0, 0, 0),
+    acks: Sequence[Any] = (),
+    limit: int = 100,
+    consumer: str = "me",
+) -> Reply:
+    """Read the shard as *consumer*; a delayed message without its lane goes to `default`."""
+    time_ms, next_eta, forwarded, count, *rest = shard.scripts.read(
+        wake=shard.keys.wake,
+        delayed=shard.keys.delayed,
+        delayed_messages=shard.keys.delayed_messages,
+        lanes=shard.keys.lanes,
+        group=GROUP,
+        consumer=consumer,
+        released=RELEASED,
+        budget=budget,
+        shares=shares,
+        acks=acks,
+        lane_names=LANES,
+        fallback=2,
+        limit=limit,
+    )
+    flat = iter(rest[count:])
+    entries = [
+        (lane, entry.decode(), deliveries, body.decode("utf-8", "backslashreplace"))
+        for lane, entry, deliveries, body in zip(flat, flat, flat, flat, strict=True)
+    ]
+    return Reply(time_ms, next_eta, forwarded, rest[:count], entries)

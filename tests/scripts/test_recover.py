@@ -1,0 +1,173 @@
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dramatiq_streams.keys import GROUP, RELEASED
+from tests.scripts.shard import LANES, NOTHING, WAKE_UP, Shard, changes
+
+LEASE_MS = 60_000
+START = [b"0-0", b"0-0", b"0-0"]
+
+
+def recover(
+    shard: Shard,
+    *,
+    cursors: Sequence[str] = ("0-0", "0-0", "0-0"),
+    limit: int = 100,
+    max_deliveries: int = 5,
+) -> list[Any]:
+    return shard.scripts.recover(
+        wake=shard.keys.wake,
+        dead=shard.keys.dead,
+        lanes=shard.keys.lanes,
+        group=GROUP,
+        released=RELEASED,
+        lease=LEASE_MS,
+        cursors=cursors,
+        limit=limit,
+        max_deliveries=max_deliveries,
+        lane_names=LANES,
+        ttl=86_400_000,
+    )
+
+
+def test_expired_deliveries_are_free_and_stay_counted(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "gone", idle_ms=LEASE_MS)
+    shard.deliver("low", "1-0", "gone", deliveries=4, idle_ms=2 * LEASE_MS)
+    before = shard.lines()
+
+    reply = recover(shard)
+
+    assert reply == [2, 0, *START]
+    assert shard.changes_since(before) == changes(
+        gone={"high pending 1-0 gone 1", "low pending 1-0 gone 4"},
+        came={"high pending 1-0 released 1", "low pending 1-0 released 4", WAKE_UP},
+    )
+
+
+def test_deliveries_whose_lease_runs_are_left_alone(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "alive", idle_ms=LEASE_MS // 2)
+    shard.deliver("high", "2-0", "alive", deliveries=9)
+    shard.wait("high", "3-0")
+    before = shard.lines()
+
+    reply = recover(shard)
+
+    assert reply == [0, 0, *START]
+    assert shard.changes_since(before) == NOTHING
+
+
+@pytest.mark.parametrize("deliveries", [5, 6])
+def test_what_was_delivered_too_often_becomes_a_dead_letter(shard: Shard, deliveries: int) -> None:
+    shard.deliver("default", "1-0", "gone", deliveries=deliveries, idle_ms=LEASE_MS)
+    before = shard.lines()
+
+    reply = recover(shard)
+
+    sentence = f"Delivered {deliveries} times and never settled."
+    where = f"lane=default entry=1-0 deliveries={deliveries}"
+    assert reply == [0, 1, *START]
+    assert shard.changes_since(before) == changes(
+        gone={"default entry 1-0 m=default 1-0", f"default pending 1-0 gone {deliveries}"},
+        came={
+            "dead stream",
+            f"dead entry new m=default 1-0 reason=max_deliveries error={sentence} {where}",
+        },
+    )
+
+
+def test_a_single_delivery_is_enough_when_only_one_is_allowed(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "gone", idle_ms=LEASE_MS)
+    shard.deliver("high", "2-0", RELEASED, deliveries=0, idle_ms=LEASE_MS)
+
+    reply = recover(shard, max_deliveries=1)
+
+    assert reply[:2] == [1, 1]
+    assert "high pending 2-0 released 0" in shard.lines()
+    assert "high entry 1-0 m=high 1-0" not in shard.lines()
+
+
+def test_entries_deleted_from_their_stream_are_cleared_and_not_counted(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "gone", idle_ms=LEASE_MS)
+    shard.deliver("high", "2-0", "gone", deliveries=9, idle_ms=LEASE_MS)
+    shard.delete("high", "1-0")
+    shard.delete("high", "2-0")
+    before = shard.lines()
+
+    reply = recover(shard)
+
+    assert reply == [0, 0, *START]
+    assert shard.changes_since(before) == changes(
+        gone={"high pending 1-0 gone 1", "high pending 2-0 gone 9"}
+    )
+
+
+def test_limit_bounds_a_call_and_the_cursor_leads_on(shard: Shard) -> None:
+    for number in range(1, 6):
+        shard.deliver("high", f"{number}-0", "gone", idle_ms=LEASE_MS)
+    shard.deliver("low", "1-0", "gone", idle_ms=LEASE_MS)
+
+    first = recover(shard, limit=2)
+    second = recover(shard, limit=2, cursors=[cursor.decode() for cursor in first[2:]])
+    third = recover(shard, limit=2, cursors=[cursor.decode() for cursor in second[2:]])
+
+    assert first == [3, 0, b"3-0", b"0-0", b"0-0"]
+    assert second[0] == 2
+    assert second[2] in (b"5-0", b"0-0")
+    assert third[2] == b"0-0"
+    owned = {line for line in shard.lines() if line.startswith("high pending")}
+    assert owned == {f"high pending {number}-0 released 1" for number in range(1, 6)}
+
+
+def test_cursor_beyond_the_end_begins_anew(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "gone", idle_ms=LEASE_MS)
+
+    reply = recover(shard, cursors=("9-0", "0-0", "0-0"))
+
+    assert reply == [0, 0, *START]
+    assert recover(shard)[0] == 1
+
+
+def test_missing_lane_does_not_hinder_the_others(shard: Shard) -> None:
+    shard.client.delete(shard.lane("high"))
+    shard.deliver("low", "1-0", "gone", idle_ms=LEASE_MS)
+    before = shard.lines()
+
+    reply = recover(shard, cursors=("7-0", "0-0", "0-0"))
+
+    assert reply == [1, 0, *START]
+    assert shard.changes_since(before) == changes(
+        gone={"low pending 1-0 gone 1"}, came={"low pending 1-0 released 1", WAKE_UP}
+    )
+
+
+def test_queue_that_does_not_exist_is_not_created(empty_shard: Shard) -> None:
+    reply = recover(empty_shard)
+
+    assert reply == [0, 0, *START]
+    assert empty_shard.lines() == frozenset()
+
+
+def test_body_is_buried_byte_for_byte(shard: Shard) -> None:
+    body = bytes(range(256))
+    shard.client.xadd(shard.lane("high"), {"m": body}, id="1-0")
+    shard.redeliver("high", "1-0", "gone", deliveries=5, idle_ms=LEASE_MS)
+
+    recover(shard)
+
+    [letter] = shard.stored(shard.keys.dead)
+    assert letter[b"m"] == body
+
+
+def test_recovery_goes_on_when_memory_is_full(fillable_shard: Shard) -> None:
+    fillable_shard.deliver("high", "1-0", "gone", idle_ms=LEASE_MS)
+    fillable_shard.deliver("high", "2-0", "gone", deliveries=5, idle_ms=LEASE_MS)
+    fillable_shard.fill_memory()
+
+    reply = recover(fillable_shard)
+
+    # A script that has written already is not refused any more.
+    assert reply == [1, 1, *START]
+    assert "high pending 1-0 released 1" in fillable_shard.lines()
+    assert "high entry 2-0 m=high 2-0" not in fillable_shard.lines()
