@@ -6,7 +6,8 @@ local function forward(delayed, delayed_messages, lanes, positions, fallback, ti
     for _, delivery in ipairs(due) do
         local packed = redis.call("HGET", delayed_messages, delivery)
         if packed then
-            local colon = string.find(packed, ":", 1, true)
+            -- Without a colon it is nobody's message: the reader dead-letters it.
+            local colon = string.find(packed, ":", 1, true) or 0
             local position = positions[string.sub(packed, 1, colon - 1)] or fallback
             local added = redis.pcall(
                 "XADD", lanes[position], "*", "m", string.sub(packed, colon + 1)
