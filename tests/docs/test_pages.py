@@ -1,57 +1,71 @@
-"""Pages are in order by themselves: links lead somewhere, Python can be read as Python."""
+"""Pages are in order by themselves: titles, links, Python, and one sentence a line."""
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
-FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
-LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-HEADING = re.compile(r"^#+ +(?P<title>.+)$", re.MULTILINE)
+from tests.docs.pages import DOCS, ROOT, DocPage, all_pages
 
-each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+PAGES = all_pages()
+HOW_TO = [page for page in PAGES if page.path.parent.name == "how-to"]
+FOLDERS = {"tutorial", "how-to", "reference", "explanation"}
 
+# The end of a sentence and the beginning of the next; abbreviations are not used in these pages.
+_TWO_SENTENCES = re.compile(r"[a-z0-9)*][.!?]\)?(?:\*\*)? +[*`\[]*[A-Z]")
 
-def prose(page: Path) -> str:
-    """The page without its blocks of code."""
-    return FENCE.sub("", page.read_text(encoding="utf-8"))
-
-
-def anchors(page: Path) -> set[str]:
-    """What `#...` may follow the page's name, as the usual renderers make it from headings."""
-    titles = (match["title"].lower() for match in HEADING.finditer(prose(page)))
-    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
-
-
-def local_links(page: Path) -> Iterator[tuple[Path, str]]:
-    for match in LINK.finditer(prose(page)):
-        path, _, anchor = match["target"].partition("#")
-        if not re.match(r"[a-z]+:", path):
-            yield (page.parent / path if path else page), anchor
+each_page = pytest.mark.parametrize("page", PAGES, ids=repr)
 
 
 @each_page
-def test_page_begins_with_its_title(page: Path) -> None:
-    assert page.read_text(encoding="utf-8").startswith("# ")
+def test_page_begins_with_its_title(page: DocPage) -> None:
+    assert page.text.startswith("# ")
 
 
 @each_page
-def test_every_link_inside_the_repository_leads_somewhere(page: Path) -> None:
-    broken = [
-        f"{target}#{anchor}"
-        for target, anchor in local_links(page)
-        if not target.exists() or (anchor and anchor not in anchors(target))
-    ]
+def test_every_link_inside_the_repository_leads_somewhere(page: DocPage) -> None:
+    broken = [target for target in page.links if not _leads_somewhere(page, target)]
 
     assert broken == []
 
 
 @each_page
-def test_every_python_block_is_python(page: Path) -> None:
-    for match in FENCE.finditer(page.read_text(encoding="utf-8")):
-        if match["language"] in {"python", "py"}:
-            ast.parse(match["code"], filename=str(page))
+def test_every_python_block_is_python(page: DocPage) -> None:
+    for block in page.blocks:
+        if block.language == "python":
+            ast.parse(block.text, filename=repr(page))
+
+
+@each_page
+def test_every_line_is_one_sentence(page: DocPage) -> None:
+    # A bold word or two at the start of an item is its title, not a sentence.
+    lines = [re.sub(r"^- \*\*[^*]+\*\* ", "- ", line) for line in page.sentences]
+
+    assert [line for line in lines if _TWO_SENTENCES.search(line)] == []
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=repr)
+def test_how_to_page_is_neither_a_note_nor_a_book(page: DocPage) -> None:
+    assert 20 <= len(page.text.splitlines()) <= 140
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    contents = DocPage(DOCS / "README.md")
+
+    listed = {(DOCS / target).resolve() for target in contents.links if ":" not in target}
+
+    assert {page.path for page in PAGES if DOCS in page.path.parents} - {contents.path} <= listed
+
+
+def test_no_page_is_in_a_folder_of_another_kind() -> None:
+    folders = {page.path.parent.name for page in PAGES if page.path.parent not in (ROOT, DOCS)}
+
+    assert folders == FOLDERS
+
+
+def _leads_somewhere(page: DocPage, target: str) -> bool:
+    if re.match(r"[a-z]+:", target):
+        return True
+    path, _, anchor = target.partition("#")
+    found = page.path.parent / path if path else page.path
+    return found.exists() and (not anchor or anchor in DocPage(found).anchors)
