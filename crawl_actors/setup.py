@@ -18,6 +18,10 @@ from dramatiq_streams import StreamsBroker
 #: The one queue of all actors: a page's links are claimed before the page is finished.
 QUEUE: Final = "crawl"
 
+#: Pages on their way come before new ones, so that few bodies wait in the server's memory.
+PARSE_PRIORITY: Final = -1
+STORE_PRIORITY: Final = -2
+
 #: More than a crawl's `max_retries` may be, so that `fetch_page` gives up by itself.
 MAX_ATTEMPTS: Final = 25
 

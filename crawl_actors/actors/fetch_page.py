@@ -16,7 +16,11 @@ from crawl_actors.visiting import TryAgain, leads_on, limit_hops, visit
 
 
 @dramatiq.actor(
-    queue_name=QUEUE, max_retries=MAX_ATTEMPTS, min_backoff=1_000, on_retry_exhausted="give_up"
+    queue_name=QUEUE,
+    max_retries=MAX_ATTEMPTS,
+    min_backoff=1_000,
+    max_backoff=60_000,
+    on_retry_exhausted="give_up",
 )
 def fetch_page(crawl_id: str, url: str, slot_ms: int = 0, slot_attempt: int = 0) -> None:
     """Ask for *url* if it is still open; *slot_ms* was reserved for attempt *slot_attempt*."""

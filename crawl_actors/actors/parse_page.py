@@ -12,12 +12,17 @@ from crawl_actors.crawls import find_crawl
 from crawl_actors.expansion import expand_page
 from crawl_actors.pages import Page
 from crawl_actors.parsing import Parsed, parse
-from crawl_actors.setup import MAX_ATTEMPTS, QUEUE, broker
+from crawl_actors.setup import MAX_ATTEMPTS, PARSE_PRIORITY, QUEUE, broker
 from crawl_actors.storage import PageRecord
 
 
 @dramatiq.actor(
-    queue_name=QUEUE, max_retries=MAX_ATTEMPTS, min_backoff=1_000, on_retry_exhausted="give_up"
+    queue_name=QUEUE,
+    priority=PARSE_PRIORITY,
+    max_retries=MAX_ATTEMPTS,
+    min_backoff=1_000,
+    max_backoff=60_000,
+    on_retry_exhausted="give_up",
 )
 def parse_page(crawl_id: str, page: dict[str, Any], hops: int) -> None:
     """Send what *page* links or redirects to, then its record; *hops* redirects led to it."""

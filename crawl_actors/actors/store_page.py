@@ -9,13 +9,14 @@ import dramatiq
 from dramatiq.logging import get_logger
 
 from crawl_actors.crawls import find_crawl
-from crawl_actors.setup import MAX_ATTEMPTS, QUEUE
+from crawl_actors.setup import MAX_ATTEMPTS, QUEUE, STORE_PRIORITY
 from crawl_actors.storage import PageRecord
 from crawl_actors.visiting import outcome_of
 
 
 @dramatiq.actor(
     queue_name=QUEUE,
+    priority=STORE_PRIORITY,
     max_retries=MAX_ATTEMPTS,
     min_backoff=1_000,
     max_backoff=60_000,
