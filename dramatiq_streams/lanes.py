@@ -99,19 +99,29 @@ class Credits:
     def __init__(self, lanes: Lanes) -> None:
         self._shares = lanes.shares
         self._earned = [0.0] * len(lanes.shares)
+        self._budget = 0
 
     def grant(self, budget: int) -> list[int]:
         """Whole entries that each lane is owed out of the next *budget* entries."""
+        self._budget = budget
         for index, share in enumerate(self._shares):
             self._earned[index] += share * budget
         return [int(earned) for earned in self._earned]
 
     def spend(self, counts: Sequence[int]) -> None:
-        """Take off what was read; a lane that had less than it was owed starts anew."""
+        """Take off what was read of each lane.
+
+        A lane that had less than it was owed starts anew; one that the budget did not reach,
+        because higher lanes were owed all of it, stays owed.
+        """
+        left = self._budget
         for index, count in enumerate(counts):
-            owed = self._earned[index]
-            self._earned[index] = owed - count if count > 0 else owed % 1
-            self._earned[index] = max(self._earned[index], 0.0)
+            reached = min(int(self._earned[index]), left)
+            left -= min(count, reached)
+            if count < reached:
+                self._earned[index] %= 1
+            else:
+                self._earned[index] = max(self._earned[index] - count, 0.0)
 
 
 def _equal_shares(names: tuple[str, ...]) -> dict[str, float]:
@@ -124,6 +134,8 @@ def _shares(names: tuple[str, ...], percentages: Mapping[str, float]) -> tuple[f
     values = [percentages[name] for name in names]
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
-    if any(value <= 0 for value in values[1:]) or values[0] < 0 or sum(values) >= 100:
+    # Not the other way round: a NaN is neither.
+    is_possible = values[0] >= 0 and all(value > 0 for value in values[1:]) and sum(values) < 100
+    if not is_possible:
         raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
     return tuple(value / 100 for value in values)
