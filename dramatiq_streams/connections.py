@@ -15,6 +15,7 @@ from dramatiq.errors import ConnectionClosed, ConnectionFailed
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from . import clock
 from .errors import (
     CommandFailed,
     GroupMissing,
@@ -33,6 +34,12 @@ _UNABLE_NOW = re.compile(
     r"\b(LOADING|READONLY|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|TRYAGAIN|MISCONF|BUSY"
     r"|max number of clients reached)\b"
 )
+# Of a code that redis-py has a class for, only the class is left.
+_UNABLE_NOW_CLASSES = (
+    redis.ReadOnlyError,
+    redis.exceptions.ClusterError,
+    redis.exceptions.TryAgainError,
+)
 _GROUP_MISSING = re.compile(r"\b(NOGROUP|UNBLOCKED)\b")
 _OUT_OF_MEMORY = re.compile(r"\bOOM\b")
 
@@ -43,7 +50,7 @@ def as_broker_error(error: Exception) -> Exception:
     """What dramatiq, or our caller, is to see instead of redis-py's *error*.
 
     Scripts wrap the codes in text of their own, differently in each server version, so the text
-    decides and not redis-py's class.
+    decides beside redis-py's class.
     """
     text = str(error) or type(error).__name__
     if isinstance(error, redis.exceptions.NoScriptError):
@@ -56,7 +63,7 @@ def as_broker_error(error: Exception) -> Exception:
         return ConnectionFailed(text)
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
         return ConnectionClosed(text)
-    if isinstance(error, redis.exceptions.ClusterError) or _UNABLE_NOW.search(text):
+    if isinstance(error, _UNABLE_NOW_CLASSES) or _UNABLE_NOW.search(text):
         return ConnectionFailed(text)
     return CommandFailed(text)
 
@@ -103,12 +110,17 @@ class Executor:
         """As `execute`, for a command that blocks on the server; *alarm* rings meanwhile.
 
         The server's own timeouts are up to a tenth of a second late (its `hz`); alarms are not.
+        A reply that takes longer than the socket timeout is not coming any more.
         """
         connection = self._connect()
+        deadline_ms = clock.monotonic_ms() + self._pool.connection_kwargs["socket_timeout"] * 1000
         try:
             connection.send_command(*command)
-            while not connection.can_read(timeout=alarm.seconds_left()):
-                alarm.ring()
+            while not connection.can_read(timeout=_seconds_to_wait(alarm, deadline_ms)):
+                if clock.monotonic_ms() >= deadline_ms:
+                    raise redis.TimeoutError("The reply to a blocking command is overdue.")
+                if alarm.seconds_left() <= 0:
+                    alarm.ring()
             return connection.read_response()
         except redis.ResponseError as error:
             raise as_broker_error(error) from error
@@ -258,6 +270,10 @@ def _refuse_unknown_parameters(connection_class: Any, parameters: Mapping[str, A
         raise InvalidOption(f"A connection option is not possible: {error}.{hint}") from error
     except (ValueError, redis.RedisError) as error:
         raise InvalidOption(f"A connection option is not possible: {error}") from error
+
+
+def _seconds_to_wait(alarm: Alarm, deadline_ms: float) -> float:
+    return max(min(alarm.seconds_left(), (deadline_ms - clock.monotonic_ms()) / 1000), 0.0)
 
 
 def _read(connection: Any) -> Any:
