@@ -58,7 +58,7 @@ class Deadline:
 
 
 class DeadlineAdapter(HTTPAdapter):
-    """Transport of a `requests.Session` whose requests obey `Deadline.applied`.
+    """Transport of requests that obey `Deadline.applied`.
 
     A URL is sent as it is: requests would turn the path `//a` into `/a`.
     """

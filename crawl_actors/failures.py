@@ -29,7 +29,6 @@ _MAX_TEXT: Final = 500
 # (NewConnectionError is also a kind of urllib3's TimeoutError.)
 _KINDS: Final[tuple[tuple[str, tuple[type[BaseException], ...]], ...]] = (
     ("encoding", (BrokenEncoding,)),
-    ("unknown_host", (UnicodeError,)),
     ("dns", (socket.gaierror, urllib3_errors.NameResolutionError)),
     ("connect", (urllib3_errors.NewConnectionError,)),
     ("timeout", (TimeoutError, urllib3_errors.TimeoutError, requests.Timeout)),
@@ -43,14 +42,24 @@ _KINDS: Final[tuple[tuple[str, tuple[type[BaseException], ...]], ...]] = (
 def kind_of(error: BaseException) -> str:
     """The kind of *error*, one of those that `Page` lists; `protocol` when nothing else fits."""
     chain = list(_chain(error))
-    if any(isinstance(link, socket.gaierror) and link.errno in _UNKNOWN_HOST for link in chain):
+    if any(_is_unknown_host(link) for link in chain):
         return "unknown_host"
     if any(isinstance(link, urllib3_errors.InvalidChunkLength) and link.length for link in chain):
         return "protocol"
+    # urllib3 has no type for a chunked body whose connection was closed between two chunks.
+    if any("ended prematurely" in str(link) for link in chain):
+        return "disconnected"
     for kind, types in _KINDS:
         if any(isinstance(link, types) for link in chain):
             return kind
     return "protocol"
+
+
+def _is_unknown_host(link: BaseException) -> bool:
+    if isinstance(link, urllib3_errors.NameResolutionError):
+        # The name has a label that is too long to exist.
+        return isinstance(link.__cause__, UnicodeError)
+    return isinstance(link, socket.gaierror) and link.errno in _UNKNOWN_HOST
 
 
 def describe(error: BaseException) -> str:
@@ -70,5 +79,5 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
             continue
         seen.add(id(link))
         yield link
-        wrapped = (getattr(link, "reason", None), *link.args, link.__cause__, link.__context__)
+        wrapped = (getattr(link, "reason", None), *link.args, link.__cause__)
         pending += [one for one in wrapped if isinstance(one, BaseException)]

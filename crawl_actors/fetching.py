@@ -1,8 +1,9 @@
 """One HTTP request, within limits, to a `Page`.
 
-A session per thread keeps connections open between requests to the same site. It has no memory
-beyond that: no cookies, no .netrc, no proxies from the environment, so what a page looks like does
-not depend on which worker asked. (REQUESTS_CA_BUNDLE is honoured.)
+A transport per thread keeps connections open between requests to the same site. It stands alone,
+without a `requests.Session`: that would read the whole body of a redirect, and would bring cookies,
+.netrc and proxies from the environment, so that a page would depend on which worker asked.
+(REQUESTS_CA_BUNDLE is honoured.)
 """
 
 import os
@@ -11,7 +12,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from http.cookiejar import DefaultCookiePolicy
 from typing import Final
 
 import requests
@@ -88,12 +88,14 @@ def _answer(url: str, *, limits: FetchLimits, user_agent: str) -> Iterator[reque
         "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
         "Accept-Encoding": ACCEPTED_ENCODINGS,
     }
-    session = _session()
-    request = session.prepare_request(requests.Request("GET", url, headers=headers))
+    request = requests.Request("GET", url, headers=headers).prepare()
     # requests would spell some characters differently; the normal form is what is asked for.
     request.url = url
-    answer = session.send(
-        request, stream=True, allow_redirects=False, timeout=limits.deadline_ms / 1000
+    answer = _adapter().send(
+        request,
+        stream=True,
+        timeout=limits.deadline_ms / 1000,
+        verify=os.environ.get("REQUESTS_CA_BUNDLE") or True,
     )
     # Closing a response that was read to its end returns its connection to the pool; one that was
     # cut short loses it.
@@ -135,19 +137,12 @@ def _read(
     return replace(page, body=bytes(body))
 
 
-def _session() -> requests.Session:
-    """The session of this thread in this process: sockets must not be shared after a fork."""
+def _adapter() -> DeadlineAdapter:
+    """The transport of this thread in this process: sockets must not be shared after a fork."""
     if getattr(_local, "pid", None) != os.getpid():
-        _local.session, _local.pid = _new_session(), os.getpid()
-    session: requests.Session = _local.session
-    return session
-
-
-def _new_session() -> requests.Session:
-    session = requests.Session()
-    session.trust_env = False
-    session.verify = os.environ.get("REQUESTS_CA_BUNDLE") or True
-    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, DeadlineAdapter(pool_connections=10, pool_maxsize=1))
-    return session
+        _local.adapter, _local.pid = (
+            DeadlineAdapter(pool_connections=10, pool_maxsize=1),
+            os.getpid(),
+        )
+    adapter: DeadlineAdapter = _local.adapter
+    return adapter

@@ -21,8 +21,10 @@ MAX_TEXT_LENGTH: Final = 100_000
 _LINK_TAGS: Final = frozenset({"a", "area"})
 _INVISIBLE_TAGS: Final = frozenset({"script", "style", "template", "head", "title", "iframe"})
 _INLINE_TAGS: Final = frozenset(
-    "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp"
-    " small span strike strong sub sup time tt u var wbr".split()
+    """
+    a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp
+    small span strike strong sub sup time tt u var wbr
+    """.split()  # noqa: SIM905 - a list of one tag a line hides more than it shows
 )
 
 

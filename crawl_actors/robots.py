@@ -1,13 +1,13 @@
 """What robots.txt allows (RFC 9309), cached per site for all workers.
 
-| answer to /robots.txt           | meaning                                     | remembered for     |
-|---------------------------------|---------------------------------------------|--------------------|
-| 2xx                             | its rules, the first `MAX_ROBOTS_BYTES`     | `RULES_TTL_MS`     |
-| 3xx                             | followed, to other sites too; more than     |                    |
-|                                 | `MAX_REDIRECTS`: everything is allowed      | `RULES_TTL_MS`     |
-| 4xx except 429                  | everything is allowed                       | `RULES_TTL_MS`     |
-| 429, 5xx, unreachable, unusable | nothing is allowed for now                  | `RETRY_TTL_MS`, or |
-|                                 |                                             | its Retry-After    |
+| answer to /robots.txt           | meaning                                   | kept for           |
+|---------------------------------|-------------------------------------------|--------------------|
+| 2xx                             | its rules, the first `MAX_ROBOTS_BYTES`   | `RULES_TTL_MS`     |
+| 3xx                             | followed, to other sites too; more than   |                    |
+|                                 | `MAX_REDIRECTS`: everything is allowed    | `RULES_TTL_MS`     |
+| 4xx except 429                  | everything is allowed                     | `RULES_TTL_MS`     |
+| 429, 5xx, unreachable, unusable | nothing is allowed for now                | `RETRY_TTL_MS`, or |
+|                                 |                                           | its Retry-After    |
 """
 
 import json
@@ -58,7 +58,7 @@ class RobotsAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is known of a site for another *ttl_ms*; *text* is None when robots.txt is unavailable."""
+    """What is known of a site for another *ttl_ms*; without *text*, robots.txt is unavailable."""
 
     text: str | None
     ttl_ms: int

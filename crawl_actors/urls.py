@@ -21,16 +21,16 @@ def canonical_url(url: str, base: str | None = None) -> str | None:
     """The absolute normal form of *url*, read as browsers read it.
 
     White space around and inside, backslashes, dot segments, default ports, the case of the host
-    and international names follow the WHATWG standard. The fragment, the user name and password and
-    an empty query are dropped. Escapes are upper-case, those of unreserved characters (RFC 3986) are
-    decoded, and a `%` that starts no escape is written `%25`.
+    and international names follow the WHATWG standard. The fragment, the user name and password
+    and an empty query are dropped. Escapes are upper-case, those of unreserved characters (RFC
+    3986) are decoded, and a `%` that starts no escape is written `%25`. Never raises.
 
     Args:
         url: Any text, absolute or relative to *base*.
         base: What a relative *url* starts from; one that is no URL itself is ignored.
 
     Returns:
-        None when it is not a valid http or https URL, or longer than `MAX_URL_LENGTH`. Never raises.
+        None when it is not a valid http or https URL, or longer than `MAX_URL_LENGTH`.
     """
     parsed = _parse(url, base)
     if parsed is None or parsed.protocol not in ("http:", "https:"):
