@@ -102,7 +102,7 @@ def contents(evidence: Evidence) -> Check:
         "the contents are what was sent",
         expected=lambda page: (page.content_type, page.sha256),
         stored=lambda row: (row["content_type"], row["sha256"]),
-        concerns=lambda page: not page.is_cut and not page.is_refused,
+        concerns=lambda page: page.sha256 is not None,
     )
 
 

@@ -39,7 +39,8 @@ class Expected:
 
     *is_cut* pages have an error and no contents: they were too slow, too large or never answered.
     *is_refused* pages were never asked for, because robots.txt forbids them; that alone is known.
-    *sha256* is of the body as a reader has it.
+    *sha256* is of the body as a reader has it; None where there is nothing to keep: a redirect's
+    body is for browsers that do not follow it.
     """
 
     url: str
@@ -93,7 +94,7 @@ def _expected(resource: Resource, depth: int, limits: Limits) -> Expected:
         content_type=_media_type(answer),
         title=None if is_cut else resource.title,
         redirect_to=resource.redirect_to,
-        sha256=None if is_cut else sha256(answer.body).hexdigest(),
+        sha256=None if is_cut else _hash(answer),
     )
 
 
@@ -111,6 +112,12 @@ def _is_unfinished(answer: Answer, limits: Limits) -> bool:
     if answer.delivery is Delivery.SLOW:
         return answer.seconds > limits.deadline_s
     return answer.delivery is not Delivery.WHOLE
+
+
+def _hash(answer: Answer) -> str | None:
+    if not answer.body or answer.status in range(300, 400):
+        return None
+    return sha256(answer.body).hexdigest()
 
 
 def _media_type(answer: Answer) -> str | None:

@@ -18,6 +18,8 @@ PAUSED = f"{ORIGIN}/healing/503-seconds.html"
 LIMITS = Limits(max_depth=4)
 SITE = Site(SitePlan(pages=20, max_depth=4), origin=ORIGIN, elsewhere="http://localhost:8124")
 TRUTH = expected_pages(SITE, LIMITS)
+NOTES = TRUTH[f"{ORIGIN}/files/notes.txt"]
+NOTES_KEPT = ("text/plain", NOTES.sha256)
 
 
 def row(page: Expected) -> dict[str, Any]:
@@ -149,6 +151,10 @@ def test_perfect_crawl_is_right_in_every_respect() -> None:
         (
             changed("/charsets/koi8.html", title="òÕÓÓËÁÑ"),
             f"{ORIGIN}/charsets/koi8.html was stored with 'òÕÓÓËÁÑ' instead of 'Русская страница'.",
+        ),
+        (
+            changed("/files/notes.txt", sha256="0123"),
+            f"{NOTES.url} was stored with ('text/plain', '0123') instead of {NOTES_KEPT}.",
         ),
         (
             changed("/files/bomb.html", error=None),

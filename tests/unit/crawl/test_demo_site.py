@@ -171,6 +171,7 @@ def walk(seed: str, limits: Limits) -> dict[str, tuple[int, Found]]:
 
 def as_expected(url: str, depth: int, found: Found) -> Expected:
     """What was found, in the words of the truth."""
+    is_kept = found.body and not found.is_cut and found.status not in range(300, 400)
     return Expected(
         url,
         depth,
@@ -181,7 +182,7 @@ def as_expected(url: str, depth: int, found: Found) -> Expected:
         content_type=found.content_type,
         title=None if found.is_cut else found.title,
         redirect_to=found.redirect_to,
-        sha256=None if found.is_cut or found.is_refused else sha256(found.body).hexdigest(),
+        sha256=sha256(found.body).hexdigest() if is_kept else None,
     )
 
 
