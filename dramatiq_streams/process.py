@@ -16,6 +16,7 @@ from .connections import Connections, Executor, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
+from .errors import StreamsError
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .maintenance import Duty, Maintenance
 from .options import BrokerOptions
@@ -93,7 +94,10 @@ class Process:
             self._maintenance.stop()
             self._maintenance = None
         for settlement in self._settlements.values():
-            settlement.send_acks()
+            try:
+                settlement.send_acks()
+            except StreamsError as error:
+                self.logger.warning("The server refuses the last acks: %s", error)
         self._caretaker.close()
         self.executor.close()
 

@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from dramatiq.broker import MessageProxy
-from dramatiq.errors import ActorNotFound, BrokerConnectionError
+from dramatiq.errors import ActorNotFound, BrokerConnectionError, ConnectionFailed
 from dramatiq.logging import get_logger
 
 from .dead_letters import DeadLetters, Reason
 from .delays import Delays
+from .errors import StreamsError
 from .holdings import Holdings
 from .messages import DeliveredMessage, Entry, RetryHandOver, encode
 from .queues import Queues
@@ -150,9 +151,15 @@ class Settlement:
         """Give *messages* back to other workers at once, at their old place.
 
         Raises:
-            BrokerConnectionError: As `release`.
+            BrokerConnectionError: As `release`; also when the server refuses. Any other error
+                would end the Worker's thread, or its stop before all queues are given back.
         """
-        self.release([m.entry for m in messages if isinstance(m, DeliveredMessage)])
+        try:
+            self.release([m.entry for m in messages if isinstance(m, DeliveredMessage)])
+        except BrokerConnectionError:
+            raise
+        except StreamsError as error:
+            raise ConnectionFailed(str(error)) from error
 
     def lose(self, entries: Iterable[Entry]) -> None:
         """Note that others may have *entries* now: not to be started, not to be acknowledged."""
