@@ -21,6 +21,9 @@ DEFAULT_DEAD_MESSAGE_TTL_MS = 7 * 86_400_000
 #: Far beyond any eta, and still exact as a score and in Lua's number format.
 LONGEST_DELAY_MS = 10**13
 
+#: A consumer notices only in between that it is to stop.
+LONGEST_TIMEOUT_MS = 86_400_000
+
 _MINUTE_MS = 60_000
 _YEAR_MS = 366 * 86_400_000
 _NAMESPACE = re.compile(r"[^\s{}\x00-\x1f]{1,128}\Z")
@@ -100,11 +103,13 @@ def checked_timeout(timeout: object) -> int:
     """Return *timeout* in milliseconds.
 
     Raises:
-        InvalidOption: It is not a positive number.
+        InvalidOption: It is not a positive number, or longer than a day.
     """
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
-        raise InvalidOption.of("timeout", timeout, "a positive number of milliseconds")
-    return math.ceil(timeout)
+    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout <= LONGEST_TIMEOUT_MS:  # type: ignore[operator]
+        allowed = f"a number of milliseconds above 0, at most {LONGEST_TIMEOUT_MS}"
+        raise InvalidOption.of("timeout", timeout, allowed)
+    return math.ceil(timeout)  # type: ignore[call-overload, no-any-return]
 
 
 def checked_prefetch(prefetch: object) -> int:
