@@ -46,8 +46,7 @@ def declare_actors(broker: dramatiq.Broker, journal: Journal) -> Actors:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def declare(deed: Any, **options: Any) -> dramatiq.Actor[Any, Any]:
-        name = deed.__name__
-        return dramatiq.actor(deed, actor_name=name, broker=broker, **options)
+        return dramatiq.actor(actor_name=deed.__name__, broker=broker, **options)(deed)
 
     def note(label: str) -> None:
         journal.note(label)

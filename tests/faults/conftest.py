@@ -1,48 +1,31 @@
-"""What these tests share: a journal, brokers with short leases, and processes that may die."""
+"""What these tests share: a scene, quick restarts, a proxy."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
 import dramatiq.worker
 import pytest
-import redis
 
-from dramatiq_streams import StreamsBroker
 from dramatiq_streams.scripts import assembled
-from tests.conftest import MakeBroker, StartCommand
-from tests.faults.actors import Actors, declare_actors
+from tests.conftest import MakeBroker, MakeWorker, StartCommand
+from tests.faults.actors import declare_actors
 from tests.faults.journal import Journal
-from tests.support.cli import DramatiqCommand
+from tests.faults.scene import Scene
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
 
+#: As short as a lease may be.
 LEASE_MS = 1_000
 
-_ROOT = Path(__file__).parents[2]
-_SOURCE = f"""
-import sys
-sys.path.append({str(_ROOT)!r})
-from tests.faults.victim import broker
-"""
 
+class Stage(Protocol):
+    """Sets a scene on a server, which *url* may reach in another way; *options* are the broker's.
 
-class StartVictims(Protocol):
-    """Starts the `dramatiq` command with the actors of these tests.
-
-    `die_at` is explained in `victim.py`, a `prefetch` of 0 is dramatiq's default; other options are
-    those of `cli`.
+    Without a `lease` leases are as short as they may be.
     """
 
-    def __call__(
-        self,
-        *,
-        die_at: str = "",
-        prefetch: int = 0,
-        broker_options: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> DramatiqCommand: ...
+    def __call__(self, server: Server, *, url: str | None = None, **options: Any) -> Scene: ...
 
 
 @pytest.fixture(autouse=True)
@@ -53,55 +36,40 @@ def _quick_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def journal(tmp_path: Path) -> Journal:
-    """What the actors of this test note."""
-    return Journal(tmp_path)
+def stage(
+    make_broker: MakeBroker, make_worker: MakeWorker, cli: StartCommand, tmp_path: Path
+) -> Stage:
+    """Sets scenes."""
+
+    def set_scene(server: Server, *, url: str | None = None, **options: Any) -> Scene:
+        options = {"lease": LEASE_MS, **options}
+        broker = make_broker(url=url or server.url, **options)
+        journal = Journal(tmp_path)
+        return Scene(
+            url=url or server.url,
+            options=options,
+            broker=broker,
+            actors=declare_actors(broker, journal),
+            journal=journal,
+            client=server.client(),
+            cli=cli,
+            make_worker=make_worker,
+        )
+
+    return set_scene
 
 
 @pytest.fixture
-def broker(make_broker: MakeBroker) -> StreamsBroker:
-    """A broker on the shared server whose leases are as short as they may be."""
-    return make_broker(lease=LEASE_MS)
+def scene(stage: Stage, server: Server) -> Scene:
+    """A scene on the shared server."""
+    return stage(server)
 
 
 @pytest.fixture
-def actors(broker: StreamsBroker, journal: Journal) -> Actors:
-    """The actors of these tests on `broker`."""
-    return declare_actors(broker, journal)
-
-
-@pytest.fixture
-def victims(cli: StartCommand, journal: Journal) -> StartVictims:
-    """Starts worker processes on the shared server, with short leases."""
-
-    def start(
-        *,
-        die_at: str = "",
-        prefetch: int = 0,
-        broker_options: dict[str, Any] | None = None,
-        **options: Any,
-    ) -> DramatiqCommand:
-        environment = {
-            "TEST_DIE_AT": die_at,
-            "TEST_DIRECTORY": str(journal.directory),
-            "TEST_BROKER_OPTIONS": json.dumps({"lease": LEASE_MS, **(broker_options or {})}),
-            "dramatiq_restart_delay": "100",
-            "dramatiq_queue_prefetch": str(prefetch),
-        }
-        return cli(_SOURCE, environment=environment, **options)
-
-    return start
-
-
-@pytest.fixture
-def loaded_scripts(redis_client: redis.Redis) -> None:
-    """Every script is on the shared server: a call is one EVALSHA."""
-    for text in assembled().values():
-        redis_client.script_load(text)
-
-
-@pytest.fixture
-def proxy(server: Server, loaded_scripts: None) -> Iterator[FaultyProxy]:
-    """A proxy in front of the shared server."""
+def proxy(server: Server) -> Iterator[FaultyProxy]:
+    """A proxy in front of the shared server, which knows every script: a call is one EVALSHA."""
+    with server.client() as client:
+        for text in assembled().values():
+            client.script_load(text)
     with FaultyProxy(server) as started:
         yield started

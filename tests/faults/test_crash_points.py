@@ -1,24 +1,10 @@
 """SIGKILL between two steps of a message's life, at the very instruction."""
 
-import os
-import signal
-
 import pytest
-import redis
 
-from dramatiq_streams import StreamsBroker
-from tests.conftest import MakeWorker
-from tests.faults.actors import Actors
-from tests.faults.conftest import StartVictims
-from tests.faults.journal import Journal
-from tests.faults.state import dead_reasons, pending, stored, wait_until_blocked
-from tests.support.cli import DramatiqCommand
-from tests.support.waiting import wait_until
-
-
-def _wait_for_death(command: DramatiqCommand, journal: Journal) -> None:
-    wait_until(lambda: journal.pids("victim", "died"), timeout=15, message="the victim died")
-    wait_until(lambda: command.returncode is not None, timeout=15, message="dramatiq ended")
+from tests.faults.conftest import Stage
+from tests.faults.scene import Scene
+from tests.support.servers import Server
 
 
 @pytest.mark.parametrize(
@@ -33,136 +19,93 @@ def _wait_for_death(command: DramatiqCommand, journal: Journal) -> None:
     ],
 )
 def test_message_survives_a_death_on_its_way(
-    die_at: str,
-    delay: int | None,
-    runs: int,
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
+    scene: Scene, die_at: str, delay: int | None, runs: int
 ) -> None:
-    command = victims(die_at=die_at, threads=1)
-    wait_until_blocked(redis_client)
-    journal.allow("die")
+    command = scene.start_victim(die_at=die_at)
+    scene.wait_until_blocked()
+    scene.journal.allow("die")
 
-    actors.note.send_with_options(args=("message",), delay=delay)
-    _wait_for_death(command, journal)
-    make_worker(broker)
+    scene.actors.note.send_with_options(args=("message",), delay=delay)
+    scene.wait_for_death(command)
+    scene.start_survivor()
 
-    broker.join("default", timeout=5_000)
-    assert journal.counts()["message"] == runs
-    assert pending(redis_client, namespace) == []
-    assert dead_reasons(redis_client, namespace) == []
+    scene.join()
+    assert scene.journal.counts()["message"] == runs
+    assert scene.pending() == []
+    assert scene.dead_reasons() == []
 
 
 @pytest.mark.parametrize("die_at", ["before hand_over", "after hand_over"])
 def test_retry_exists_once_when_its_worker_dies_around_the_hand_over(
-    die_at: str,
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
+    scene: Scene, die_at: str
 ) -> None:
-    command = victims(die_at=die_at, threads=1)
-    journal.allow("die")
+    command = scene.start_victim(die_at=die_at)
+    scene.journal.allow("die")
 
-    actors.fail_once.send("message")
-    _wait_for_death(command, journal)
-    copies = stored(redis_client, namespace)
-    make_worker(broker)
+    message = scene.actors.fail_once.send("message")
+    scene.wait_for_death(command)
+    copies = scene.stored()
+    scene.start_survivor()
 
-    broker.join("default", timeout=5_000)
-    assert copies == 1
-    assert journal.counts()["message"] == 2
-    assert dead_reasons(redis_client, namespace) == []
+    scene.join()
+    assert copies == [message.message_id]
+    assert scene.journal.counts()["message"] == 2
+    assert scene.dead_reasons() == []
 
 
 @pytest.mark.parametrize(("die_at", "runs"), [("before reject", 2), ("after reject", 1)])
 def test_one_dead_letter_remains_when_a_worker_dies_around_the_rejection(
-    die_at: str,
-    runs: int,
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
+    scene: Scene, die_at: str, runs: int
 ) -> None:
-    command = victims(die_at=die_at, threads=1)
-    journal.allow("die")
+    command = scene.start_victim(die_at=die_at)
+    scene.journal.allow("die")
 
-    actors.fail.send("message")
-    _wait_for_death(command, journal)
-    make_worker(broker)
+    scene.actors.fail.send("message")
+    scene.wait_for_death(command)
+    scene.start_survivor()
 
-    broker.join("default", timeout=5_000)
-    assert journal.counts()["message"] == runs
-    assert dead_reasons(redis_client, namespace) == ["failed"]
+    scene.join()
+    assert scene.journal.counts()["message"] == runs
+    assert scene.dead_reasons() == ["failed"]
 
 
 @pytest.mark.parametrize("die_at", ["before release", "after release"])
-def test_prefetched_message_survives_a_death_in_requeue(
-    die_at: str,
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
-) -> None:
-    command = victims(die_at=die_at, threads=1, prefetch=3)
-    actors.hold.send("running")
-    broker.enqueue_many([actors.note.message("prefetched1"), actors.note.message("prefetched2")])
-    wait_until(lambda: len(pending(redis_client, namespace)) == 3, message="all are prefetched")
-    journal.allow("die")
+def test_prefetched_messages_survive_a_death_in_requeue(scene: Scene, die_at: str) -> None:
+    command = scene.start_victim(die_at=die_at, prefetch=3)
+    scene.actors.hold.send("running")
+    prefetched = scene.send_notes(2)
+    scene.wait_until_pending(3)
+    scene.journal.allow("die")
 
-    os.kill(command.pid, signal.SIGTERM)
-    command.wait_for_log("Shutting down...")
-    journal.allow("go")
-    _wait_for_death(command, journal)
-    make_worker(broker)
+    scene.terminate(command)
+    scene.journal.allow("go")
+    scene.wait_for_death(command)
+    scene.start_survivor()
 
-    broker.join("default", timeout=5_000)
-    runs = journal.counts()
+    scene.join()
+    runs = scene.journal.counts()
     assert runs.pop("running") in {1, 2}  # its ack may have been on its way
-    assert runs == {"prefetched1": 1, "prefetched2": 1}
+    assert runs == dict.fromkeys(prefetched, 1)
 
 
 @pytest.mark.parametrize(
     ("max_deliveries", "runs", "dead"), [(5, 1, []), (1, 0, ["max_deliveries"])]
 )
-def test_message_survives_the_death_of_the_one_who_recovers_it(
-    max_deliveries: int,
-    runs: int,
-    dead: list[str],
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
+def test_recovery_holds_when_the_one_who_recovers_dies(
+    stage: Stage, server: Server, max_deliveries: int, runs: int, dead: list[str]
 ) -> None:
-    limit = {"max_deliveries": max_deliveries}
-    first = victims(threads=1, broker_options=limit)
-    actors.hold.send("message")
-    wait_until(lambda: journal.pids("message", "started"), message="it runs")
-    second = victims(die_at="after recover", threads=1, broker_options=limit)
-    journal.allow("die")
+    scene = stage(server, max_deliveries=max_deliveries)
+    first = scene.start_victim()
+    scene.actors.hold.send("message")
+    scene.wait_until_started("message")
+    second = scene.start_victim(die_at="after recover")
+    scene.journal.allow("die")
 
     first.kill_worker()
-    _wait_for_death(second, journal)
-    journal.allow("go")
-    make_worker(broker)
+    scene.wait_for_death(second)
+    scene.journal.allow("go")
+    scene.start_survivor()
 
-    broker.join("default", timeout=5_000)
-    assert journal.counts()["message"] == runs
-    assert dead_reasons(redis_client, namespace) == dead
+    scene.join()
+    assert scene.journal.counts()["message"] == runs
+    assert scene.dead_reasons() == dead

@@ -3,126 +3,94 @@
 import os
 
 import pytest
-import redis
 
-from dramatiq_streams import StreamsBroker
-from tests.conftest import MakeWorker
-from tests.faults.actors import Actors
-from tests.faults.conftest import LEASE_MS, StartVictims
-from tests.faults.journal import Journal
-from tests.faults.state import dead_reasons, deliveries, pending, stored
-from tests.support.cli import DramatiqCommand
+from tests.faults.conftest import LEASE_MS, Stage
+from tests.faults.scene import Scene
+from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 #: A lease to expire, and what it takes to notice.
 NOTICED_SECONDS = LEASE_MS / 1000 + 2
 
 
-def test_message_of_a_killed_worker_is_run_by_another(
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
-) -> None:
-    command = victims(threads=1)
-    actors.hold.send("running")
-    wait_until(lambda: journal.pids("running", "started"), message="it runs")
-    make_worker(broker)
+def test_message_of_a_killed_worker_is_run_by_another(scene: Scene) -> None:
+    command = scene.start_victim()
+    scene.actors.hold.send("running")
+    scene.wait_until_started("running")
+    scene.start_survivor()
 
     victim = command.kill_worker()
 
     wait_until(
-        lambda: journal.pids("running", "started") == [victim, os.getpid()],
+        lambda: scene.journal.pids("running", "started") == [victim, os.getpid()],
         timeout=NOTICED_SECONDS,
         message="another process runs it",
     )
-    assert deliveries(redis_client, namespace) == [2]
-    journal.allow("go")
-    broker.join("default", timeout=5_000)
-    assert journal.pids("running") == [os.getpid()]
+    assert scene.deliveries() == [2]
+    scene.journal.allow("go")
+    scene.join()
+    assert scene.journal.pids("running") == [os.getpid()]
 
 
-def test_prefetched_messages_of_a_killed_worker_are_run_by_another(
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    make_worker: MakeWorker,
-    redis_client: redis.Redis,
-    namespace: str,
-) -> None:
-    command = victims(threads=1, prefetch=8)
-    actors.hold.send("running")
-    broker.enqueue_many([actors.note.message(f"prefetched{number}") for number in range(7)])
-    wait_until(lambda: len(pending(redis_client, namespace)) == 8, message="all are prefetched")
+def test_prefetched_messages_of_a_killed_worker_are_run_by_another(scene: Scene) -> None:
+    command = scene.start_victim(prefetch=8)
+    scene.actors.hold.send("running")
+    prefetched = scene.send_notes(7)
+    scene.wait_until_pending(8)
 
     victim = command.kill_worker()
-    journal.allow("go")
-    make_worker(broker)
+    scene.journal.allow("go")
+    scene.start_survivor()
 
-    broker.join("default", timeout=int(NOTICED_SECONDS * 1000))
-    assert victim not in {note.pid for note in journal.notes() if note.event == "ran"}
-    assert journal.counts() == {"running": 1, **{f"prefetched{number}": 1 for number in range(7)}}
+    scene.join(seconds=NOTICED_SECONDS)
+    assert scene.journal.counts() == dict.fromkeys({"running", *prefetched}, 1)
+    assert victim not in {note.pid for note in scene.journal.notes() if note.event == "ran"}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_nothing_is_lost_when_processes_are_killed_under_load(
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    redis_client: redis.Redis,
-    namespace: str,
-) -> None:
-    count, kills = 20_000, 4
-    broker.enqueue_many([actors.note.message(str(number)) for number in range(count)])
-    in_flight = 0
+def test_nothing_is_lost_when_processes_are_killed_under_load(scene: Scene) -> None:
+    kills, in_flight = 4, 0
+    labels = scene.send_notes(20_000)
 
     for kill in range(1, kills + 1):
-        command = _supervised(victims)
-        goal = kill * count // (kills + 1)
-        wait_until(lambda: len(journal.counts()) >= goal, timeout=60, interval=0.1)  # noqa: B023
+        # dramatiq ends when one of its workers dies; this is its supervisor.
+        command = scene.start_victim(processes=2, threads=4)
+        goal = kill * len(labels) // (kills + 1)
+        _wait_for_runs(scene, goal)
         command.kill_worker()
         command.kill()
-        in_flight += len(pending(redis_client, namespace))
-    _supervised(victims)
+        in_flight += len(scene.pending())
+    scene.start_victim(processes=2, threads=4)
 
-    broker.join("default", timeout=60_000, interval=100)
-    runs = journal.counts()
-    assert len(runs) == count
-    assert sum(runs.values()) - count <= in_flight
-    assert pending(redis_client, namespace) == []
-    assert dead_reasons(redis_client, namespace) == []
-
-
-def _supervised(victims: StartVictims) -> DramatiqCommand:
-    """What a supervisor starts anew each time: dramatiq ends when one of its workers dies."""
-    return victims(processes=2, threads=4)
+    scene.join(seconds=60)
+    runs = scene.journal.counts()
+    assert set(runs) == labels
+    assert runs.total() - len(labels) <= in_flight
+    assert scene.pending() == []
+    assert scene.dead_reasons() == []
 
 
-def test_message_that_kills_its_worker_is_dead_lettered(
-    actors: Actors,
-    broker: StreamsBroker,
-    journal: Journal,
-    victims: StartVictims,
-    redis_client: redis.Redis,
-    namespace: str,
-) -> None:
-    limit = {"max_deliveries": 2}
-    actors.poison.send("poison")
+def test_message_that_kills_its_worker_is_dead_lettered(stage: Stage, server: Server) -> None:
+    scene = stage(server, max_deliveries=2)
+    scene.actors.poison.send("poison")
 
     for death in (1, 2):
-        command = victims(broker_options=limit, threads=1)
-        wait_until(lambda: len(journal.pids("poison")) == death, timeout=20)  # noqa: B023
-        wait_until(lambda: command.returncode is not None, timeout=20)  # noqa: B023
-    actors.note.send("healthy")
-    victims(broker_options=limit, threads=1)
+        command = scene.start_victim()
+        _wait_for_runs(scene, death)
+        command.wait_for_log("exited unexpectedly")
+    scene.actors.note.send("healthy")
+    scene.start_victim()
 
-    broker.join("default", timeout=10_000)
-    assert dead_reasons(redis_client, namespace) == ["max_deliveries"]
-    assert journal.counts() == {"poison": 2, "healthy": 1}
-    assert stored(redis_client, namespace) == 0
+    scene.join(seconds=10)
+    assert scene.dead_reasons() == ["max_deliveries"]
+    assert scene.journal.counts() == {"poison": 2, "healthy": 1}
+
+
+def _wait_for_runs(scene: Scene, count: int) -> None:
+    wait_until(
+        lambda: scene.journal.counts().total() >= count,
+        timeout=60,
+        interval=0.1,
+        message=f"{count} messages ran",
+    )

@@ -1,8 +1,8 @@
 """What the worker processes of these tests load: the actors, and the instant at which they die.
 
-`TEST_DIE_AT` names it: `before SCRIPT`, or `after SCRIPT` once it has done something, where SCRIPT is
-one of dramatiq_streams or the command XREADGROUP; or the name of a hook of dramatiq's middleware. The
-process that gets there first after the test has allowed `die` kills itself.
+`TEST_DIE_AT` names it: `before SCRIPT`, or `after SCRIPT` once it has done something, where SCRIPT
+is one of dramatiq_streams or the command XREADGROUP; or a hook of dramatiq's middleware. Whichever
+process gets there first, after the test has allowed `die`, kills itself.
 """
 
 import json

@@ -1,0 +1,143 @@
+"""One queue on one server with all who play a part: a producer, victims, survivors, a witness."""
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dramatiq
+import redis
+
+from dramatiq_streams import StreamsBroker
+from dramatiq_streams.keys import GROUP, QueueKeys, queue_keys
+from dramatiq_streams.lanes import DEFAULT_LANES
+from dramatiq_streams.scripts import _HASHES
+from tests.conftest import MakeWorker, StartCommand
+from tests.support.cli import DramatiqCommand
+from tests.support.waiting import wait_until
+
+from .actors import Actors
+from .journal import Journal
+
+_ROOT = Path(__file__).parents[2]
+_SOURCE = f"""
+import sys
+sys.path.append({str(_ROOT)!r})
+from tests.faults.victim import broker
+"""
+
+
+def script(name: str) -> bytes:
+    """A pattern for `FaultyProxy` that matches the calls of a script."""
+    return b"^EVALSHA " + _HASHES[name].encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The queue `default` of *broker*, whose *options* its worker processes share.
+
+    `client` goes to the server itself, also where the broker goes through a proxy.
+    """
+
+    url: str
+    options: Mapping[str, Any]
+    broker: StreamsBroker
+    actors: Actors
+    journal: Journal
+    client: redis.Redis
+    cli: StartCommand
+    make_worker: MakeWorker
+
+    @property
+    def keys(self) -> QueueKeys:
+        """The queue's keys."""
+        return queue_keys(self.broker.namespace, "default", tuple(DEFAULT_LANES))
+
+    def start_victim(
+        self, *, die_at: str = "", prefetch: int = 0, url: str | None = None, **command: Any
+    ) -> DramatiqCommand:
+        """Start the `dramatiq` command; by default one process with one thread.
+
+        Args:
+            die_at: See `victim.py`.
+            prefetch: Zero for dramatiq's default.
+            url: By default the broker's.
+            **command: As for the fixture `cli`.
+        """
+        environment = {
+            "TEST_DIE_AT": die_at,
+            "TEST_DIRECTORY": str(self.journal.directory),
+            "TEST_BROKER_OPTIONS": json.dumps(self.options),
+            "dramatiq_restart_delay": "100",
+            "dramatiq_queue_prefetch": str(prefetch),
+        }
+        command = {"threads": 1, **command}
+        return self.cli(_SOURCE, url=url or self.url, environment=environment, **command)
+
+    def start_survivor(self, **options: Any) -> dramatiq.Worker:
+        """Start a worker in this process."""
+        return self.make_worker(self.broker, **options)
+
+    def send_notes(self, count: int, prefix: str = "") -> set[str]:
+        """Enqueue *count* messages that note that they ran; returns their labels."""
+        labels = [f"{prefix}{number}" for number in range(count)]
+        self.broker.enqueue_many([self.actors.note.message(label) for label in labels])
+        return set(labels)
+
+    def join(self, *, seconds: float = 5.0) -> None:
+        """Wait until no message is waiting, delivered or delayed."""
+        self.broker.join("default", timeout=int(seconds * 1000))
+
+    def terminate(self, command: DramatiqCommand) -> None:
+        """SIGTERM, and wait until the workers have begun to shut down."""
+        os.kill(command.pid, signal.SIGTERM)
+        command.wait_for_log("Shutting down...")
+
+    def wait_for_death(self, command: DramatiqCommand) -> None:
+        """Wait until a victim has died where it was told to, and its command with it."""
+        wait_until(
+            lambda: self.journal.pids("victim", "died"), timeout=15, message="the victim died"
+        )
+        wait_until(lambda: command.returncode is not None, timeout=15, message="dramatiq ended")
+
+    def wait_until_blocked(self, consumers: int = 1) -> None:
+        """Wait until so many consumers wait for messages on this server."""
+        wait_until(
+            lambda: self.client.info("clients")["blocked_clients"] >= consumers,
+            message=f"{consumers} consumers are blocked",
+        )
+
+    def wait_until_started(self, label: str) -> None:
+        """Wait until `hold` runs with *label*."""
+        wait_until(lambda: self.journal.pids(label, "started"), message=f"{label} has started")
+
+    def wait_until_pending(self, count: int) -> None:
+        """Wait until so many messages are delivered, running or only prefetched."""
+        wait_until(lambda: len(self.pending()) == count, message=f"{count} are delivered")
+
+    def pending(self) -> list[dict[str, Any]]:
+        """What is delivered and not settled, as XPENDING shows it."""
+        found = []
+        for lane in self.keys.lanes:
+            if self.client.exists(lane):
+                found += self.client.xpending_range(lane, GROUP, min="-", max="+", count=100_000)
+        return found
+
+    def deliveries(self) -> list[int]:
+        """How often each of the `pending` was delivered."""
+        return [entry["times_delivered"] for entry in self.pending()]
+
+    def stored(self) -> list[str]:
+        """The message ids of everything that is waiting, delivered or delayed."""
+        entries = [entry for lane in self.keys.lanes for entry in self.client.xrange(lane)]
+        bodies: list[Any] = [fields[b"m"] for _, fields in entries]
+        delayed: list[Any] = self.client.hvals(self.keys.delayed_messages)
+        bodies += [packed.partition(b":")[2] for packed in delayed]
+        return [dramatiq.Message.decode(body).message_id for body in bodies]
+
+    def dead_reasons(self) -> list[str]:
+        """The reason of each dead letter."""
+        return [fields[b"reason"].decode() for _, fields in self.client.xrange(self.keys.dead)]
