@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from crawl_actors.robots_rules import product_token
 from crawl_actors.scope import Scope
 from crawl_actors.settings import CrawlSettings
 from crawl_actors.urls import MAX_URL_LENGTH, canonical_url
@@ -34,7 +35,9 @@ def scoped_settings(settings: CrawlSettings, seeds: Iterable[str]) -> CrawlSetti
     """*settings* with the hosts of *seeds* allowed when nothing is.
 
     Raises:
-        ValueError: An entry of `allow` is neither host, wildcard nor URL prefix.
+        ValueError: An entry of `allow` is neither host, wildcard nor URL prefix, or the user agent
+            has no name that a robots.txt could mention.
     """
+    product_token(settings.user_agent)
     scope = Scope(settings.allow) if settings.allow else Scope.for_seeds(seeds)
     return dataclasses.replace(settings, allow=scope.allow)

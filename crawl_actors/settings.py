@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 DEFAULT_USER_AGENT = "crawl-actors/0.1 (+https://pypi.org/project/dramatiq-streams/)"
 DEFAULT_NAMESPACE = "crawl-actors"
@@ -105,7 +106,7 @@ class Environment:
                 f"CRAWL_ACTORS_LEASE_MS must be a whole number of milliseconds, not {lease!r}"
             )
         return cls(
-            url=variables.get("CRAWL_ACTORS_URL") or f"embedded://{Path(out) / 'broker'}",
+            url=variables.get("CRAWL_ACTORS_URL") or embedded_url(Path(out)),
             namespace=variables.get("CRAWL_ACTORS_NAMESPACE") or DEFAULT_NAMESPACE,
             out=Path(out),
             lease_ms=int(lease),
@@ -119,6 +120,11 @@ class Environment:
             "CRAWL_ACTORS_OUT": str(self.out),
             "CRAWL_ACTORS_LEASE_MS": str(self.lease_ms),
         }
+
+
+def embedded_url(out: Path) -> str:
+    """The URL of the embedded server that keeps its data in *out*."""
+    return f"embedded://{quote(str(out / 'broker'))}"
 
 
 def _check_number(

@@ -13,6 +13,13 @@ from crawl_actors.running import RunResult
 
 def print_summary(result: RunResult, *, console: Console) -> None:
     """Print what *result* holds: statuses, errors, bytes, speed, and where it is."""
+    if result.summary.pages:
+        console.print(_table(result))
+    for line in _endings(result):
+        console.print(Text(line), soft_wrap=True)
+
+
+def _table(result: RunResult) -> Table:
     summary = result.summary
     seconds = result.elapsed_ms / 1000
     table = Table(show_header=False, box=None, pad_edge=False)
@@ -28,15 +35,13 @@ def print_summary(result: RunResult, *, console: Console) -> None:
     table.add_row("seconds", f"{seconds:.1f}", "this run")
     if result.finished and seconds > 0:
         table.add_row("per second", f"{summary.pages / seconds:.1f}", "URLs of the whole crawl")
-    console.print(table)
-    for line in _endings(result):
-        console.print(Text(line), soft_wrap=True)
+    return table
 
 
 def _endings(result: RunResult) -> list[str]:
     lines = []
     if result.exit_code != 0:
-        lines.append(f"Not done: {result.reason}.")
+        lines.append(f"Not done: {result.reason}")
     if result.finished:
         lines.append(f"Pages: {result.out / 'pages.jsonl'} and {result.out / 'pages.sqlite'}")
     return lines

@@ -98,11 +98,6 @@ class RunFolder:
         return self.path / "workers.log"
 
     @property
-    def broker(self) -> Path:
-        """The embedded server's directory."""
-        return self.path / "broker"
-
-    @property
     def lifeline(self) -> Path:
         """The pipe that ends the workers when the run is gone."""
         return self.path / "run.lifeline"
@@ -138,7 +133,7 @@ class RunFolder:
         """The crawl to work on: the unfinished one, when it is the one that is asked for.
 
         Returns:
-            The crawl, and the unfinished one that *restart* gives up.
+            The crawl, which is not kept yet, and the unfinished one that *restart* gives up.
 
         Raises:
             UsageError: The unfinished crawl has other seeds or settings.
@@ -157,7 +152,6 @@ class RunFolder:
             seeds=seeds,
             settings=settings,
         )
-        self.keep(new)
         return new, old if is_open else None
 
     def mark(self, crawl: CrawlFile, state: State) -> CrawlFile:

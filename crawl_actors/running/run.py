@@ -20,7 +20,7 @@ from crawl_actors.running.orphans import Orphans, PagesStuck
 from crawl_actors.running.watch import SERVER_TROUBLE, ServerGone, Watch
 from crawl_actors.running.workers import Workers, WorkersFailed
 from crawl_actors.seeding import scoped_settings, seed_urls
-from crawl_actors.settings import Environment
+from crawl_actors.settings import Environment, embedded_url
 from crawl_actors.setup import make_broker
 from crawl_actors.storage import SqliteStorage, Summary
 from dramatiq_streams import StreamsBroker
@@ -54,9 +54,11 @@ def run_crawl(options: RunOptions, *, console: Console | None = None) -> RunResu
         raise UsageError(str(error)) from error
     with RunFolder(options.out) as folder:
         crawl, given_up = folder.choose(seeds, settings, restart=options.restart)
-        url = options.redis_url or f"embedded://{folder.broker}"
         environment = Environment(
-            url=url, namespace=crawl.namespace, out=folder.path, lease_ms=options.lease_ms
+            url=options.redis_url or embedded_url(folder.path),
+            namespace=crawl.namespace,
+            out=folder.path,
+            lease_ms=options.lease_ms,
         )
         try:
             broker = make_broker(environment)
@@ -94,10 +96,13 @@ class _Run:
         return self._finish()
 
     def _begin(self, display: Display, given_up: CrawlFile | None) -> None:
+        frontier = self._frontier(self.crawl)
+        has_begun = frontier.settings() is not None
+        # Only now, as the server has answered: a crawl that could not begin is not kept.
+        self.folder.keep(self.crawl)
         if given_up is not None:
             self._frontier(given_up).delete()
-        frontier = self._frontier(self.crawl)
-        if frontier.settings() is not None:
+        if has_begun:
             progress = frontier.progress()
             display.say(f"Continuing an unfinished crawl: {progress.open} URLs are to do.")
         elif self.crawl.state == "running":
@@ -144,7 +149,9 @@ class _Run:
         summary = self.storage.summary(self.crawl.crawl_id)
         if any(200 <= status < 300 for status in summary.statuses):
             return self._result(DONE, "")
-        return self._result(FAILED, f"no page could be fetched: {_why(summary)}")
+        return self._result(
+            FAILED, f"no page could be fetched: {_why(summary)}; workers.log tells more"
+        )
 
     def _result(self, exit_code: int, reason: str) -> RunResult:
         return RunResult(
