@@ -1,5 +1,6 @@
 """Section 3: `consume`, prefetch, `__next__`, what is delivered."""
 
+import contextlib
 import json
 import threading
 import time
@@ -8,12 +9,14 @@ from typing import Any
 import pytest
 import redis
 from dramatiq.broker import MessageProxy
-from dramatiq.errors import ConnectionClosed
+from dramatiq.errors import BrokerConnectionError, ConnectionClosed
 
 from dramatiq_streams import InvalidOption, StreamsBroker
 from tests.conftest import MakeBroker, MakeWorker
 from tests.contract.conftest import StartConsumer
 from tests.contract.queue_state import QueueState, new_message
+from tests.support.proxy import FaultyProxy
+from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 #: A blocked read may end this much after its time, on a busy machine.
@@ -305,3 +308,27 @@ def test_broker_keeps_no_reference_to_a_settled_message(
     gc.collect()
 
     assert watched() is None
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="a blocking read may deliver one entry of each lane; what is too much goes back at once",
+)
+def test_prefetch_is_never_exceeded_on_the_server_not_even_for_a_round_trip(
+    server: Server, make_broker: MakeBroker, queue: QueueState
+) -> None:
+    with FaultyProxy(server) as proxy:
+        broker = make_broker(url=proxy.url)
+        consumer = broker.consume("default", prefetch=1, timeout=50)
+        assert next(consumer) is None
+        for lane in ("low", "default", "high"):
+            queue.add_raw({"m": new_message(lane, lane=lane).encode()}, lane=lane)
+        proxy.drop_before(rb" released \[\[")
+
+        with contextlib.suppress(BrokerConnectionError):
+            next(consumer)
+        held = len(queue.held())
+        consumer.close()
+        broker.close()
+
+    assert held <= 1
