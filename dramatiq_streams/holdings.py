@@ -51,8 +51,10 @@ class Holdings:
 
     def abandon(self, entry: Entry) -> None:
         """Let the lease of *entry* expire: it is to be delivered again, and that counts."""
-        self.drop([entry])
-        self._abandoned.append(entry)
+        with self._changed:
+            # First: a reconciliation in between would give it back at once, and not count it.
+            self._abandoned.append(entry)
+            self.drop([entry])
 
     def disown(self, owner: object) -> None:
         """Keep what *owner* delivered, to be counted against whichever consumer comes next."""
