@@ -93,4 +93,4 @@ class Maintenance:
         if duty.name in self._failing:
             self._failing.discard(duty.name)
             if not self._failing:
-                self.logger.info("Can %s again.", duty.name)
+                self.logger.info("All duties succeed again, at last: %s.", duty.name)
