@@ -28,6 +28,11 @@ from .errors import (
 #: Seconds to wait for a reply, unless the user says otherwise; blocking reads add their own time.
 DEFAULT_SOCKET_TIMEOUT = 10.0
 DEFAULT_CONNECT_TIMEOUT = 5.0
+LONGEST_SOCKET_TIMEOUT = 86_400
+_DEFAULTS = {
+    "socket_timeout": DEFAULT_SOCKET_TIMEOUT,
+    "socket_connect_timeout": DEFAULT_CONNECT_TIMEOUT,
+}
 
 # A server in one of these states does nothing now and may serve again soon (Redis' error codes).
 _UNABLE_NOW = re.compile(
@@ -41,6 +46,7 @@ _UNABLE_NOW_CLASSES = (
     redis.exceptions.TryAgainError,
 )
 _GROUP_MISSING = re.compile(r"\b(NOGROUP|UNBLOCKED)\b")
+_CREDENTIALS = re.compile(r"//.*@")
 _OUT_OF_MEMORY = re.compile(r"\bOOM\b")
 
 Command = tuple[Any, ...]
@@ -55,10 +61,11 @@ def as_broker_error(error: Exception) -> Exception:
     text = str(error) or type(error).__name__
     if isinstance(error, redis.exceptions.NoScriptError):
         return error
-    if isinstance(error, redis.OutOfMemoryError) or _OUT_OF_MEMORY.search(text):
-        return ServerOutOfMemory(f"The server is out of memory and stored nothing: {text}")
+    # This first: its text names a key, and a queue may be called OOM.
     if _GROUP_MISSING.search(text):
         return GroupMissing(text)
+    if isinstance(error, redis.OutOfMemoryError) or _OUT_OF_MEMORY.search(text):
+        return ServerOutOfMemory(f"The server is out of memory and stored nothing: {text}")
     if isinstance(error, redis.AuthenticationError | redis.BusyLoadingError):
         return ConnectionFailed(text)
     if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
@@ -179,8 +186,7 @@ class Connections:
         given = _pool_of(url, client, parameters)
         self._connection_class = given.connection_class
         self._parameters: dict[str, Any] = {
-            "socket_timeout": DEFAULT_SOCKET_TIMEOUT,
-            "socket_connect_timeout": DEFAULT_CONNECT_TIMEOUT,
+            **_DEFAULTS,
             **{name: value for name, value in given.connection_kwargs.items() if value is not None},
             "decode_responses": False,
             "protocol": 2,
@@ -189,6 +195,7 @@ class Connections:
             "retry_on_error": [],
         }
         self._parameters.pop("maint_notifications_config", None)
+        _refuse_bad_timeouts(self._parameters)
         _refuse_unknown_parameters(self._connection_class, self._parameters)
 
     def shared(self) -> redis.Redis:
@@ -240,7 +247,7 @@ def _pool_of(
         return _pool_of_client(client)
     try:
         if url is None:
-            return redis.Redis(**parameters).connection_pool
+            return redis.Redis(**{**_DEFAULTS, **parameters}).connection_pool
         if not isinstance(url, str):
             raise InvalidOption.of("url", url, "a string such as redis://localhost:6379/0")
         if url.startswith("embedded:"):
@@ -248,10 +255,13 @@ def _pool_of(
 
             return redis.ConnectionPool(**{**parameters, **embedded_pool_parameters(url)})
         return redis.ConnectionPool.from_url(url, **parameters)
+    except InvalidOption:
+        raise
     except TypeError as error:
         raise InvalidOption(f"A connection option is not possible: {error}.") from error
     except ValueError as error:
-        raise InvalidOption(f"url={url!r} is not possible: {error}") from error
+        shown = _CREDENTIALS.sub("//***@", str(url))
+        raise InvalidOption(f"url={shown!r} is not possible: {error}") from error
 
 
 def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:
@@ -259,6 +269,15 @@ def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:
     if type(pool) not in (redis.ConnectionPool, redis.BlockingConnectionPool):
         raise InvalidOption.of("client", client, "a redis.Redis with an ordinary connection pool")
     return pool  # type: ignore[no-any-return]
+
+
+def _refuse_bad_timeouts(parameters: Mapping[str, Any]) -> None:
+    for name in ("socket_timeout", "socket_connect_timeout"):
+        value = parameters[name]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= LONGEST_SOCKET_TIMEOUT:
+            allowed = f"a number of seconds above 0, at most {LONGEST_SOCKET_TIMEOUT}"
+            raise InvalidOption.of(name, value, allowed)
 
 
 def _refuse_unknown_parameters(connection_class: Any, parameters: Mapping[str, Any]) -> None:
