@@ -27,6 +27,11 @@ _INLINE_TAGS: Final = frozenset(
     """.split()  # noqa: SIM905 - a list of one tag a line hides more than it shows
 )
 
+# Codecs of Python that a page may well name, but that no browser knows; "" is one that failed.
+_NO_CHARACTER_SETS: Final = frozenset(
+    {"", "idna", "punycode", "raw-unicode-escape", "unicode-escape"}
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -166,11 +171,10 @@ def _decoded(page: Page) -> str:
     try:
         charset, text = html_to_unicode(header, page.body, auto_detect_fun=_guessed)
     except (LookupError, ValueError):
-        # Python has codecs that are no character sets, such as "hex"; a page may well name one.
         charset, text = "", ""
     # Markup in UTF-16 is full of NULs; a page that says so without having any is mistaken.
     is_mistaken = charset.startswith(("utf-16", "utf-32")) and b"\0" not in page.body
-    if not charset or is_mistaken:
+    if is_mistaken or charset in _NO_CHARACTER_SETS:
         return page.body.decode(_guessed(page.body), "replace")
     return text
 

@@ -24,6 +24,8 @@ _SAVE: Final = (
     f"{', '.join(f'{name} = excluded.{name}' for name in _COLUMNS if name != 'url')} "
     "WHERE excluded.version >= pages.version"
 )
+# JSON leaves these as they are; many programs, Python's splitlines among them, end a line there.
+_LINE_BREAKS: Final = {ord(one): f"\\u{ord(one):04x}" for one in "\x85\u2028\u2029"}
 
 
 class Storage(Protocol):
@@ -130,7 +132,8 @@ class SqliteStorage:
             f"SELECT {', '.join(_EXPORTED)} FROM pages WHERE crawl_id = ? ORDER BY url", (crawl_id,)
         )
         for row in rows:
-            yield json.dumps(dict(zip(_EXPORTED, row, strict=True)), ensure_ascii=False) + "\n"
+            line = json.dumps(dict(zip(_EXPORTED, row, strict=True)), ensure_ascii=False)
+            yield line.translate(_LINE_BREAKS) + "\n"
 
 
 def _row(record: PageRecord) -> dict[str, Any]:

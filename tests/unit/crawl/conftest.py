@@ -18,6 +18,8 @@ class RawServer:
     def __init__(self) -> None:
         self.requests: list[bytes] = []
         self.released = threading.Event()
+        # What makes of a connection the one that is spoken over: TLS, for one.
+        self.wrap: Callable[[socket.socket], socket.socket] = lambda connection: connection
         self._script: Callable[[socket.socket], None] = lambda connection: None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._connections: list[socket.socket] = []
@@ -79,27 +81,28 @@ class RawServer:
                 connection, _ = self._listener.accept()
             except OSError:  # closed
                 return
-            self._connections.append(connection)
             self._start(self._serve, connection)
 
-    def _serve(self, connection: socket.socket) -> None:
-        with connection:
-            connection.settimeout(30)
-            try:
-                request = b""
-                while b"\r\n\r\n" not in request:
-                    received = connection.recv(65536)
-                    if not received:
-                        return
-                    request += received
-                self.requests.append(request)
-                self._script(connection)
-                # Closing with unread or unsent bytes would reset the connection.
-                connection.shutdown(socket.SHUT_WR)
-                while connection.recv(65536):
-                    continue
-            except OSError:  # the client hung up, which is what most of these tests are about
+    def _serve(self, plain: socket.socket) -> None:
+        plain.settimeout(30)
+        # Hanging up is what most of these tests are about.
+        with plain, suppress(OSError), self.wrap(plain) as connection:
+            self._connections.append(connection)
+            self._talk(connection)
+
+    def _talk(self, connection: socket.socket) -> None:
+        request = b""
+        while b"\r\n\r\n" not in request:
+            received = connection.recv(65536)
+            if not received:
                 return
+            request += received
+        self.requests.append(request)
+        self._script(connection)
+        # Closing with unread or unsent bytes would reset the connection.
+        connection.shutdown(socket.SHUT_WR)
+        while connection.recv(65536):
+            continue
 
 
 @pytest.fixture
