@@ -13,6 +13,7 @@ from types import FrameType
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from crawl_actors.demo.evidence import Check
 from crawl_actors.demo.plan import SitePlan
@@ -81,11 +82,14 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(DemoOptions(out=out, plan=plan, processes=processes, threads=threads))
     except UsageError as error:
         return _refuse(error)
+    except KeyboardInterrupt as interrupt:
+        print("crawl-actors demo: interrupted", file=sys.stderr)
+        return 128 + getattr(interrupt, "number", signal.SIGINT)
     finally:
         if kept:
             print(f"What the crawls left is in {out}.")
         else:
-            shutil.rmtree(out)
+            _remove(out)
 
 
 def _show(options: DemoOptions) -> int:
@@ -131,6 +135,13 @@ def _explain(check: Check, console: Console) -> None:
     more = len(check.findings) - _MOST_FINDINGS
     if more > 0:
         console.print(f"  ... and {more} more like these.")
+
+
+@retry(retry=retry_if_exception_type(OSError), stop=stop_after_delay(10), wait=wait_fixed(0.2))
+def _remove(folder: Path) -> None:
+    """Delete *folder*; the embedded server, which is about to stop, may still write to it."""
+    if folder.exists():
+        shutil.rmtree(folder)
 
 
 def _refuse(error: Exception) -> int:

@@ -21,7 +21,7 @@ class SitePlan:
     pages: int = 200
     seed: int = 1
     max_depth: int = 8
-    slow_s: float = 1.5
+    slow_s: float = 1.2
 
     def __post_init__(self) -> None:
         if self.pages < MIN_PAGES:

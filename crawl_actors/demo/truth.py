@@ -27,7 +27,7 @@ class Limits:
     max_depth: int = 8
     max_pages: int | None = None
     max_retries: int = 2
-    deadline_s: float = 3.0
+    deadline_s: float = 2.5
     max_body_bytes: int = 512 * 1024
     delay_s: float = 0.02
     user_agent: str = "crawl-actors-demo/1.0"

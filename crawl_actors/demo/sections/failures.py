@@ -18,8 +18,8 @@ def _trouble(status: int, *, retry_after: int | None = None, is_date: bool = Fal
 # What the first requests for a page get; the next one gets the page.
 _HEALING: dict[str, Sequence[Answer]] = {
     "500-once": [_trouble(500)],
-    "502-once": [_trouble(502)],
-    "503-twice": [_trouble(503), _trouble(503)],
+    "502-twice": [_trouble(502), _trouble(502)],
+    "503-once": [_trouble(503)],
     "500-then-504": [_trouble(500), _trouble(504)],
     "429-seconds": [_trouble(429, retry_after=1)],
     "429-date": [_trouble(429, retry_after=1, is_date=True)],
@@ -30,9 +30,11 @@ _HEALING: dict[str, Sequence[Answer]] = {
 
 def failures(builder: Builder) -> Section:
     """Every healing page links to one more, so giving up on it leaves one out."""
-    resources = [*_gone(builder), *_healing(builder), _hopeless(builder)]
+    resources = [*_gone(builder), *_healing(builder)]
     entrances = [resource.url for resource in resources if "/beyond" not in resource.url]
-    return Section(resources, entrances)
+    hopeless = _hopeless(builder)
+    # Found first: its retries take longest.
+    return Section([*resources, hopeless], entrances, front=[hopeless.url])
 
 
 def _gone(builder: Builder) -> Iterator[Resource]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -17,11 +18,10 @@ COMMAND = [str(Path(sys.executable).with_name("crawl-actors")), "demo"]
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """Where the demo puts what is temporary."""
-    place = tmp_path / "temporary"
-    place.mkdir()
-    return place
+def place() -> Iterator[Path]:
+    """Where the demo puts what is temporary; its name is short enough for a socket's path."""
+    with TemporaryDirectory(prefix="demo-") as place:
+        yield Path(place)
 
 
 @pytest.fixture
