@@ -17,7 +17,7 @@ The facts are those of dramatiq 2.2, grouped as its parts ask for them.
 | 4. Which errors leave which call | `test_errors.py` |
 | 4. What the Worker does on errors: restarts, repeated acks | `test_worker.py` |
 | 4. Bodies that do not decode | `test_dead_letters.py` |
-| 5. Life of a message: signals, unknown actors, failures | `test_worker.py`, `test_dead_letters.py` |
+| 5. Life of a message: signals, failures | `test_worker.py`, `test_dead_letters.py` |
 | 6. No delay queue is declared | `test_declaring.py`, `test_worker.py` |
 | 7. Forks; shutdown gives back what was not started | `test_construction.py`, `test_worker.py` |
 | 7. The command line | `tests/integration/test_command_line.py` |

@@ -49,21 +49,21 @@ class QueueState:
         """The messages in all lanes, highest lane first."""
         return [message for name in self._names for message in self.entries(name)]
 
-    def pending(self) -> dict[str, Delivery]:
-        """What was delivered and not settled: entry id -> who has it."""
+    def pending(self) -> dict[tuple[str, str], Delivery]:
+        """What was delivered and not settled: lane and entry id -> who has it."""
         found = {}
-        for key in self.keys.lanes:
+        for name, key in zip(self._names, self.keys.lanes, strict=True):
             if not self.client.exists(key) or not self.client.xinfo_groups(key):
                 continue
             for entry in self.client.xpending_range(key, GROUP, min="-", max="+", count=10_000):
-                found[entry["message_id"].decode()] = Delivery(
+                found[name, entry["message_id"].decode()] = Delivery(
                     entry["consumer"].decode(),
                     entry["times_delivered"],
                     entry["time_since_delivered"],
                 )
         return found
 
-    def held(self) -> dict[str, Delivery]:
+    def held(self) -> dict[tuple[str, str], Delivery]:
         """The part of `pending` that a worker has: not given back, not recovered."""
         pending = self.pending().items()
         return {entry: delivery for entry, delivery in pending if delivery.consumer != RELEASED}

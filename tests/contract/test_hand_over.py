@@ -134,7 +134,7 @@ def test_message_whose_lease_was_lost_is_not_replaced(
     first, second = make_broker(), make_broker()
     first.enqueue(new_message(1))
     message = deliver(start_consumer(first))
-    [entry] = queue.pending()
+    [(_, entry)] = queue.pending()
     key = queue.lane("default")
     queue.client.xclaim(key, "workers", "released", min_idle_time=0, message_ids=[entry])
     assert next(start_consumer(second))
@@ -142,7 +142,7 @@ def test_message_whose_lease_was_lost_is_not_replaced(
     first.enqueue(message)  # type: ignore[arg-type]
 
     assert queue.count() == 1
-    assert list(queue.held()) == [entry]
+    assert list(queue.held()) == [("default", entry)]
 
 
 @pytest.mark.parametrize("lost", ["drop_before", "drop_reply"])

@@ -229,7 +229,7 @@ def test_settling_what_another_worker_took_over_changes_nothing(
     first.enqueue(new_message(1))
     loser = start_consumer(first)
     [message] = take(loser, 1)
-    [entry] = queue.pending()
+    [(_, entry)] = queue.pending()
     queue.client.xclaim(
         queue.lane("default"), "workers", RELEASED, min_idle_time=0, message_ids=[entry]
     )
