@@ -216,7 +216,7 @@ def test_links_are_found_however_deep_they_are(tag: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", ["<" * 3_000_000, "<a " * 1_000_000, "<!--" * 700_000, "&" * 3_000_000, "x" * 3_000_000]
+    "body", ["<" * 500_000, "<a " * 500_000, "<!--" * 500_000, "&" * 3_000_000, "x" * 3_000_000]
 )
 def test_junk_takes_no_more_time_than_its_length(body: str) -> None:
     started = time.monotonic()
