@@ -19,7 +19,7 @@ _ROW = re.compile(r"^\|(.+)\|$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One code block; *mark* is what follows the language: `file=NAME`, `run`, `start`, `output`."""
+    """One code block; *mark* is what follows the language, see `runner`."""
 
     language: str
     mark: str
@@ -34,7 +34,7 @@ class DocPage:
         self.text = path.read_text(encoding="utf-8")
 
     def __repr__(self) -> str:
-        return str(self.path.relative_to(ROOT))
+        return str(self.path.relative_to(ROOT) if ROOT in self.path.parents else self.path.name)
 
     @property
     def blocks(self) -> list[Block]:

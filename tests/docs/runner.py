@@ -5,6 +5,7 @@ The first line of a block says what it is:
     ```python file=NAME     is saved under that name
     ```sh run               is run to its end, which must be a success
     ```sh start             is one command that goes on in the background until the page ends
+    ```text stop            is Ctrl-C for the command above, which was started
     ```text output          must come from the command above: its lines, in this order
 
 In an output, `...` stands for anything within a line. Port 8000 becomes one that is free.
@@ -24,17 +25,23 @@ from tests.docs.pages import Block, DocPage
 from tests.support.waiting import wait_until
 
 _PORT = re.compile(r"\b8000\b")
-_RUN_S = 90.0
-_OUTPUT_S = 30.0
+_RUN_S = 60.0
 _STOP_S = 20.0
 
 
 class PageRun:
-    """One page's blocks at work in *directory*; `with` ends whatever it has started."""
+    """One page's blocks at work in *directory*; `with` ends whatever it has started.
 
-    def __init__(self, page: DocPage, directory: Path) -> None:
+    Args:
+        directory: Is made, with its parents.
+        patience_s: How long a promised output may take.
+    """
+
+    def __init__(self, page: DocPage, directory: Path, *, patience_s: float = 45.0) -> None:
         self.page = page
         self.directory = directory
+        self._patience_s = patience_s
+        directory.mkdir(parents=True)
         self._port = str(_free_port())
         self._output = directory.parent / "output"
         self._started: list[subprocess.Popen[bytes]] = []
@@ -46,11 +53,7 @@ class PageRun:
         for process in self._started:
             process.terminate()
         for process in self._started:
-            try:
-                process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            self._end(process)
         for lock in self.directory.rglob("running.lock"):
             stop(lock.parent)
 
@@ -63,6 +66,8 @@ class PageRun:
                 self._run(block)
             elif block.mark == "start":
                 self._start(block)
+            elif block.mark == "stop":
+                self._interrupt()
             elif block.mark == "output":
                 self._expect(block)
             else:
@@ -100,15 +105,29 @@ class PageRun:
             )
         self._started.append(process)
 
+    def _interrupt(self) -> None:
+        process = self._started.pop()
+        process.send_signal(signal.SIGINT)
+        self._end(process)
+
     def _expect(self, block: Block) -> None:
         lines = [line for line in self._filled(block.text).splitlines() if line.strip()]
         pattern = re.compile(".*?".join(map(_line_pattern, lines)), re.DOTALL)
         try:
-            wait_until(lambda: pattern.search(self._printed()), timeout=_OUTPUT_S, interval=0.05)
+            wait_until(lambda: pattern.search(self._printed()), timeout=self._patience_s, interval=0.05)
         except AssertionError:
             raise AssertionError(
                 f"{self.page!r} promises\n{block.text}\nbut there was\n{self._printed()}"
             ) from None
+
+    @staticmethod
+    def _end(process: subprocess.Popen[bytes]) -> None:
+        """Wait for *process*, and kill it with its group when that takes too long."""
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
     def _filled(self, text: str) -> str:
         return _PORT.sub(self._port, text)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def test_documented_numbers_are_the_defaults(command: str) -> None:
     documented = {row[0].strip("`"): row[1] for row in page(PAGE).rows(f"`crawl-actors {command}`")}
     text = " ".join(_help(command).split())
 
-    defaults = dict(re.findall(r"(--[a-z-]+) [A-Z]+ [^()]*\(default: ([0-9.]+)\)", text))
+    defaults = dict(re.findall(r"(--[a-z-]+) [A-Z]+ (?:(?!--)[^()])*\(default: ([0-9.]+)\)", text))
 
     assert defaults
     assert {name: documented[name] for name in defaults} == defaults
@@ -94,6 +95,7 @@ def test_environment_is_that_of_the_code() -> None:
     assert documented == Environment.from_variables({}).to_variables()
 
 
+@cache
 def _help(*command: str) -> str:
     return subprocess.run(
         [sys.executable, "-m", "crawl_actors", *command, "--help"],
