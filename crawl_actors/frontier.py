@@ -59,8 +59,12 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a crawl is; *counts* holds pages per outcome and `bytes`."""
+    """How far a crawl is; *counts* holds pages per outcome and `bytes`.
 
+    *is_known* is False when the server holds no such crawl, or no longer.
+    """
+
+    is_known: bool
     seen: int
     open: int
     counts: Mapping[str, int]
@@ -197,12 +201,13 @@ class Frontier:
     def progress(self) -> Progress:
         """How far the crawl is, at one instant."""
         with self._client.pipeline(transaction=True) as pipeline:
+            pipeline.exists(self._settings)
             pipeline.hlen(self._depths)
             pipeline.hlen(self._open)
             pipeline.hgetall(self._counts)
-            seen, left, counts = run_commands(pipeline.execute)
+            known, seen, left, counts = run_commands(pipeline.execute)
         named = {name.decode(): int(count) for name, count in counts.items()}
-        return Progress(seen=seen, open=left, counts=named)
+        return Progress(is_known=known == 1, seen=seen, open=left, counts=named)
 
     def open_urls(self) -> Iterator[str]:
         """The URLs that are open, in no order."""

@@ -22,9 +22,6 @@ QUEUE: Final = "crawl"
 PARSE_PRIORITY: Final = -1
 STORE_PRIORITY: Final = -2
 
-#: More than a crawl's `max_retries` may be, so that `fetch_page` gives up by itself.
-MAX_ATTEMPTS: Final = 25
-
 
 def make_broker(environment: Environment) -> StreamsBroker:
     """A broker for *environment*; it connects when it is first used."""

@@ -5,23 +5,18 @@ from __future__ import annotations
 import dramatiq
 from dramatiq.errors import Retry
 
+from crawl_actors.actors.options import PAGE_OPTIONS
 from crawl_actors.actors.parse_page import parse_page
 from crawl_actors.actors.sending import current_attempt
 from crawl_actors.actors.store_page import store_page
 from crawl_actors.crawls import find_crawl
 from crawl_actors.politeness import Slot
-from crawl_actors.setup import MAX_ATTEMPTS, QUEUE
+from crawl_actors.setup import QUEUE
 from crawl_actors.storage import PageRecord
 from crawl_actors.visiting import TryAgain, leads_on, limit_hops, visit
 
 
-@dramatiq.actor(
-    queue_name=QUEUE,
-    max_retries=MAX_ATTEMPTS,
-    min_backoff=1_000,
-    max_backoff=60_000,
-    on_retry_exhausted="give_up",
-)
+@dramatiq.actor(queue_name=QUEUE, **PAGE_OPTIONS)
 def fetch_page(crawl_id: str, url: str, slot_ms: int = 0, slot_attempt: int = 0) -> None:
     """Ask for *url* if it is still open; *slot_ms* was reserved for attempt *slot_attempt*."""
     crawl = find_crawl(crawl_id)

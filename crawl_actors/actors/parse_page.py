@@ -6,24 +6,18 @@ from typing import Any
 
 import dramatiq
 
+from crawl_actors.actors.options import PAGE_OPTIONS
 from crawl_actors.actors.sending import current_token, fetches
 from crawl_actors.actors.store_page import store_page
 from crawl_actors.crawls import find_crawl
 from crawl_actors.expansion import expand_page
 from crawl_actors.pages import Page
 from crawl_actors.parsing import Parsed, parse
-from crawl_actors.setup import MAX_ATTEMPTS, PARSE_PRIORITY, QUEUE, broker
+from crawl_actors.setup import PARSE_PRIORITY, QUEUE, broker
 from crawl_actors.storage import PageRecord
 
 
-@dramatiq.actor(
-    queue_name=QUEUE,
-    priority=PARSE_PRIORITY,
-    max_retries=MAX_ATTEMPTS,
-    min_backoff=1_000,
-    max_backoff=60_000,
-    on_retry_exhausted="give_up",
-)
+@dramatiq.actor(queue_name=QUEUE, priority=PARSE_PRIORITY, **PAGE_OPTIONS)
 def parse_page(crawl_id: str, page: dict[str, Any], hops: int) -> None:
     """Send what *page* links or redirects to, then its record; *hops* redirects led to it."""
     crawl = find_crawl(crawl_id)

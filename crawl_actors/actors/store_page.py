@@ -8,20 +8,14 @@ from typing import Any
 import dramatiq
 from dramatiq.logging import get_logger
 
+from crawl_actors.actors.options import PAGE_OPTIONS
 from crawl_actors.crawls import find_crawl
-from crawl_actors.setup import MAX_ATTEMPTS, QUEUE, STORE_PRIORITY
+from crawl_actors.setup import QUEUE, STORE_PRIORITY
 from crawl_actors.storage import PageRecord
 from crawl_actors.visiting import outcome_of
 
 
-@dramatiq.actor(
-    queue_name=QUEUE,
-    priority=STORE_PRIORITY,
-    max_retries=MAX_ATTEMPTS,
-    min_backoff=1_000,
-    max_backoff=60_000,
-    on_retry_exhausted="give_up",
-)
+@dramatiq.actor(queue_name=QUEUE, priority=STORE_PRIORITY, **PAGE_OPTIONS)
 def store_page(crawl_id: str, record: dict[str, Any], token: str = "") -> None:
     """Store *record*, then finish its page; *token* is the message that followed its links."""
     crawl = find_crawl(crawl_id)

@@ -8,34 +8,32 @@ O(links + claims).
 KEYS
   depths  hash  URL -> clicks from a seed
   open    hash  URL -> redirects that led to it, until it is finished
-  links   hash  URL -> its links as JSON, kept when depth is limited
-  claims  hash  page at work -> JSON list: the owning message, then what it claimed
-  relax   hash  URL that came nearer -> index of its next link to look at again
+  links   hash  URL -> its links, kept when depth is limited
+  claims  hash  page at work -> list of the owning message and what it claimed
+  relax   hash  URL that came nearer -> how many of its links were looked at again
   nearer  set   finished URLs whose stored depth is too high
 ARGV
-  page       string  the page
-  token      string  the id of the message at work on it
-  step       int     clicks from the page to its links: 1, or 0 for a redirect
-  hops       int     redirects in a row that led to the links
-  max_depth  int     -1 for no limit
-  max_pages  int     -1 for no limit
-  record     string  all links of the page, step and hops as JSON, or empty to keep none
-  ...        string  the links, 1000 at most
+  page       url   the page
+  token      id    the message at work on it
+  step       int   clicks from the page to its links: 1, or 0 for a redirect
+  hops       int   redirects in a row that led to the links
+  max_depth  int   -1 for no limit
+  max_pages  int   -1 for no limit
+  record     json  all links of the page, with step and hops; empty to keep none
+  urls...    url   the links, 1000 at most
 RETURNS
-  array      relaxations left, URL, hops, URL, hops, ...; empty when the page is not this message's
+  array  relaxations left, URL, hops, URL, hops, ...; empty when the page is not this message's
 ]]
 --- @include "claim"
 --- @include "claims_of"
 --- @include "claims_reply"
+--- @include "come_nearer"
 
-local keys = {
-    depths = KEYS[1], open = KEYS[2], links = KEYS[3],
-    claims = KEYS[4], relax = KEYS[5], nearer = KEYS[6],
-}
-local page, token = ARGV[1], ARGV[2]
-local step, hops = tonumber(ARGV[3]), tonumber(ARGV[4])
-local limits = {max_depth = tonumber(ARGV[5]), max_pages = tonumber(ARGV[6])}
-local record, first_link = ARGV[7], 8
+local keys = { depths = KEYS[1], open = KEYS[2], links = KEYS[3] }
+keys.claims, keys.relax, keys.nearer = KEYS[4], KEYS[5], KEYS[6]
+local page, token, step, hops = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local max_depth, max_pages, record = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local urls = { unpack(ARGV, 8) }
 
 local claims = claims_of(keys, page, token)
 if not claims then
@@ -45,11 +43,14 @@ if record ~= "" then
     redis.call("HSET", keys.links, page, record)
 end
 local depth = tonumber(redis.call("HGET", keys.depths, page)) + step
-if limits.max_depth < 0 or depth <= limits.max_depth then
-    for index = first_link, #ARGV do
-        if claim(keys, ARGV[index], depth, hops, limits) then
-            claims[#claims + 1] = ARGV[index]
-        end
+if max_depth >= 0 and depth > max_depth then
+    urls = {}
+end
+for _, url in ipairs(urls) do
+    if claim(keys, url, depth, hops, max_pages) then
+        claims[#claims + 1] = url
+    elseif max_depth >= 0 then
+        come_nearer(keys, url, depth)
     end
 end
 return claims_reply(keys, page, claims)

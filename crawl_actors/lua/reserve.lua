@@ -26,4 +26,4 @@ if slot == 0 or slot < closed then
         redis.call("PEXPIRE", site, slot - time + interval + 60000)
     end
 end
-return {slot, math.max(slot - time, 0)}
+return { slot, math.max(slot - time, 0) }

@@ -53,12 +53,12 @@ def finished_pages(progress: Progress) -> int:
 def describe(progress: Progress, *, rate: float) -> str:
     """*progress* in one line."""
     counts = progress.counts
-    parts = [
-        f"{counts.get('ok', 0)} pages",
-        f"{counts.get('redirect', 0)} redirects",
-        f"{counts.get('failed', 0)} failed",
-        f"{counts.get('excluded', 0)} excluded",
-        f"{progress.open} to do",
-        f"{rate:.1f} a second",
-    ]
-    return " · ".join(part for part in parts if not part.startswith("0 ") or "pages" in part)
+    others = {"redirect": "redirects", "failed": "failed", "excluded": "excluded"}
+    return " · ".join(
+        [
+            f"{counts.get('ok', 0)} pages",
+            *(f"{counts[name]} {word}" for name, word in others.items() if counts.get(name)),
+            f"{progress.open} to do",
+            f"{rate:.1f} a second",
+        ]
+    )

@@ -17,7 +17,7 @@ from crawl_actors.running.display import Display
 from crawl_actors.running.folder import CrawlFile, RunFolder
 from crawl_actors.running.options import RunOptions, RunResult, UsageError
 from crawl_actors.running.orphans import Orphans, PagesStuck
-from crawl_actors.running.watch import SERVER_TROUBLE, ServerGone, Watch
+from crawl_actors.running.watch import SERVER_TROUBLE, ServerGone, StateLost, Watch
 from crawl_actors.running.workers import Workers, WorkersFailed
 from crawl_actors.seeding import scoped_settings, seed_urls
 from crawl_actors.settings import Environment, embedded_url
@@ -89,7 +89,7 @@ class _Run:
             except KeyboardInterrupt as interrupt:
                 number = getattr(interrupt, "number", signal.SIGINT)
                 return self._result(128 + number, "interrupted")
-            except (WorkersFailed, PagesStuck, ServerGone) as error:
+            except (WorkersFailed, PagesStuck, ServerGone, StateLost) as error:
                 return self._result(FAILED, str(error))
             except SERVER_TROUBLE as error:
                 return self._result(FAILED, f"the server cannot be used: {error}")

@@ -27,6 +27,10 @@ class ServerGone(Exception):
     """The server stayed away for longer than `LONGEST_OUTAGE_S`."""
 
 
+class StateLost(Exception):
+    """The server no longer holds the crawl: it was flushed, or ran out of memory and evicted it."""
+
+
 class Watch:
     """Sees one crawl to its end."""
 
@@ -39,7 +43,7 @@ class Watch:
         self._display = display
         self._began = monotonic()
         self._before: int | None = None
-        self._last = Progress(seen=0, open=0, counts={})
+        self._last = Progress(is_known=True, seen=0, open=0, counts={})
         self._away_since: float | None = None
 
     def until_over(self) -> None:
@@ -49,6 +53,7 @@ class Watch:
             ServerGone: The server was away for too long.
             WorkersFailed: The workers end as soon as they are started.
             PagesStuck: Pages can neither be fetched nor stored.
+            StateLost: The server no longer holds the crawl.
         """
         while not self._look():
             time.sleep(_TICK_S)
@@ -57,6 +62,11 @@ class Watch:
         note = ""
         try:
             self._last = self._frontier.progress()
+            if not self._last.is_known:
+                raise StateLost(
+                    "the crawl's state has vanished from the server: was it flushed, or does it"
+                    " evict keys? Begin anew with --restart"
+                )
             if self._last.open == 0:
                 return True
             self._orphans.tend(self._last)

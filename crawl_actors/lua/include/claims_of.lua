@@ -6,7 +6,7 @@ local function claims_of(keys, page, token)
     end
     local claims = redis.call("HGET", keys.claims, page)
     if not claims then
-        return {token}
+        return { token }
     end
     claims = cjson.decode(claims)
     if claims[1] ~= token then

@@ -1,5 +1,5 @@
--- The server's time in whole milliseconds.
+-- The server's clock, in whole milliseconds since 1970.
 local function now()
     local time = redis.call("TIME")
-    return time[1] * 1000 + math.floor(time[2] / 1000)
+    return tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
 end
