@@ -114,7 +114,9 @@ class PageRun:
         lines = [line for line in self._filled(block.text).splitlines() if line.strip()]
         pattern = re.compile(".*?".join(map(_line_pattern, lines)), re.DOTALL)
         try:
-            wait_until(lambda: pattern.search(self._printed()), timeout=self._patience_s, interval=0.05)
+            wait_until(
+                lambda: pattern.search(self._printed()), timeout=self._patience_s, interval=0.05
+            )
         except AssertionError:
             raise AssertionError(
                 f"{self.page!r} promises\n{block.text}\nbut there was\n{self._printed()}"

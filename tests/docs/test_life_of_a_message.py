@@ -7,7 +7,9 @@ from tests.docs.pages import page
 
 PAGE = "docs/explanation/life-of-a-message.md"
 COMMANDS = {"XADD", "XREADGROUP", "XTRIM"}
-_ARROW = re.compile(r"^ +(?P<source>\S+) --> (?P<target>[^\s:]+)(?:: (?P<label>.+))?$", re.MULTILINE)
+_ARROW = re.compile(
+    r"^ +(?P<source>\S+) --> (?P<target>[^\s:]+)(?:: (?P<label>.+))?$", re.MULTILINE
+)
 
 
 def test_every_arrow_names_the_script_or_the_command_that_performs_it() -> None:

@@ -38,8 +38,8 @@ def test_every_python_block_is_python(page: DocPage) -> None:
 
 @each_page
 def test_every_line_is_one_sentence(page: DocPage) -> None:
-    # A bold word or two at the start of an item is its title, not a sentence.
-    lines = [re.sub(r"^- \*\*[^*]+\*\* ", "- ", line) for line in page.sentences]
+    # The bold title of an item, or its number, is no sentence.
+    lines = [re.sub(r"^(- \*\*[^*]+\*\*|\d+\.) ", "- ", line) for line in page.sentences]
 
     assert [line for line in lines if _TWO_SENTENCES.search(line)] == []
 

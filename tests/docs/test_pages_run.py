@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def page_runs(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[None]]]:
     """Every page that was selected, some of them running at the same time."""
-    selected = [
+    selected: list[Any] = [
         item.callspec.params["doc"]
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.function is test_page_runs_as_it_says

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Callable
 from importlib import resources
 
 import pytest
@@ -134,11 +135,12 @@ def test_options_of_an_embedded_server_are_those_of_the_code() -> None:
 def test_documented_limits_are_the_limits(option: str, column: int, offset: int) -> None:
     row = next(row for row in page(OPTIONS).rows("At the extremes") if row[0] == f"`{option}`")
     limit = int(row[column].replace(",", ""))
+    make: Callable[..., StreamsBroker] = StreamsBroker
 
-    StreamsBroker(**{option: limit})
+    make(**{option: limit})
 
     with pytest.raises(dramatiq_streams.InvalidOption, match=option):
-        StreamsBroker(**{option: limit + offset})
+        make(**{option: limit + offset})
 
 
 def test_actor_options_are_known_to_the_broker() -> None:
