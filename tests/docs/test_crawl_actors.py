@@ -1,5 +1,6 @@
 """The reference of the command says what the command says of itself."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crawl_actors.pages import RETRYABLE_ERRORS, RETRYABLE_STATUSES, Page
-from crawl_actors.settings import Environment
+from crawl_actors.settings import CrawlSettings, Environment
 from crawl_actors.storage import PageRecord, SqliteStorage
 from crawl_actors.urls import MAX_URL_LENGTH
 from crawl_actors.visiting import MAX_HOPS
@@ -84,6 +85,19 @@ def test_statuses_and_limits_are_those_of_the_code() -> None:
     assert set(map(int, re.findall(r"\d+", statuses))) == RETRYABLE_STATUSES
     assert f"longer than {MAX_URL_LENGTH:,} characters" in text
     assert f"more than {MAX_HOPS} in a row" in text
+
+
+def test_settings_of_a_crawl_are_documented_with_their_defaults() -> None:
+    fields = dataclasses.fields(CrawlSettings)
+    documented = {
+        row[0].strip("`"): row[1].strip("`") for row in page(PAGE).rows("Settings of crawl")[1:]
+    }
+
+    assert list(documented) == [field.name for field in fields]
+    documented.pop("user_agent")
+    assert documented == {
+        field.name: repr(field.default) for field in fields if field.name != "user_agent"
+    }
 
 
 def test_environment_is_that_of_the_code() -> None:
