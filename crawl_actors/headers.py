@@ -28,7 +28,8 @@ def media_type(header: str | None) -> tuple[str | None, str | None]:
     if header is None:
         return None, None
     name = header.partition(";")[0].partition(",")[0].strip().lower()
-    return name or None, http_content_type_encoding(header)
+    # Older w3libs do not see a quoted name.
+    return name or None, http_content_type_encoding(header.replace('"', ""))
 
 
 def redirect_target(url: str, status: int, headers: RawHeaders) -> str | None:

@@ -29,7 +29,7 @@ _INLINE_TAGS: Final = frozenset(
 
 # Codecs of Python that a page may well name, but that no browser knows; "" is one that failed.
 _NO_CHARACTER_SETS: Final = frozenset(
-    {"", "idna", "punycode", "raw-unicode-escape", "unicode-escape"}
+    {"", "idna", "punycode", "raw-unicode-escape", "unicode-escape", "utf-7"}
 )
 
 

@@ -47,7 +47,10 @@ class RobotsRules:
     def delay_ms(self) -> int | None:
         """The Crawl-delay, `MAX_DELAY_MS` at most; None without one."""
         seconds = self._protego.crawl_delay(self._token)
-        return None if seconds is None else int(min(seconds * 1000, MAX_DELAY_MS))
+        # Older Protegos let "nan" and negative numbers through.
+        if seconds is None or not seconds >= 0:
+            return None
+        return int(min(seconds * 1000, MAX_DELAY_MS))
 
 
 def _without_others(text: str, token: str) -> str:

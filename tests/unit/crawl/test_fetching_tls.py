@@ -21,7 +21,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One file with a self-signed certificate of 127.0.0.1 and its key."""
     folder = tmp_path_factory.mktemp("tls")
     command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1"
-    files = ["-keyout", folder / "key", "-out", folder / "certificate"]
+    files = ["-keyout", str(folder / "key"), "-out", str(folder / "certificate")]
     subprocess.run(
         [*command.split(), "-addext", "subjectAltName=IP:127.0.0.1", *files],
         check=True,
