@@ -91,7 +91,7 @@ class Environment:
         lease_ms: How long after its death a worker's pages go to another worker.
     """
 
-    url: str = f"embedded://./{DEFAULT_OUT}/broker"
+    url: str = f"embedded://{DEFAULT_OUT}/broker"
     namespace: str = DEFAULT_NAMESPACE
     out: Path = Path(DEFAULT_OUT)
     lease_ms: int = 10_000

@@ -1,0 +1,32 @@
+from io import StringIO
+
+from rich.console import Console
+
+from crawl_actors.frontier import Progress
+from crawl_actors.running.display import Display, describe, finished_pages
+
+PROGRESS = Progress(
+    is_known=True, seen=9, open=3, counts={"ok": 4, "failed": 1, "redirect": 1, "bytes": 5000}
+)
+
+
+def test_progress_is_one_line_without_empty_parts() -> None:
+    line = describe(PROGRESS, rate=12.34)
+
+    assert line == "4 pages · 1 redirects · 1 failed · 3 to do · 12.3 a second"
+
+
+def test_bytes_are_no_pages() -> None:
+    assert finished_pages(PROGRESS) == 6
+
+
+def test_terminal_gets_a_live_line_and_a_file_does_not() -> None:
+    terminal, file = StringIO(), StringIO()
+
+    for output, is_terminal in ((terminal, True), (file, False)):
+        with Display(Console(file=output, force_terminal=is_terminal, width=100)) as display:
+            display.show(PROGRESS, rate=1.0, note="waiting")
+
+    assert "4 pages" in terminal.getvalue()
+    assert "waiting" in terminal.getvalue()
+    assert file.getvalue() == ""
