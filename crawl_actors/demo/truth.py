@@ -29,7 +29,7 @@ class Limits:
     max_retries: int = 2
     deadline_s: float = 2.5
     max_body_bytes: int = 512 * 1024
-    delay_s: float = 0.02
+    delay_s: float = 0.01
     user_agent: str = "crawl-actors-demo/1.0"
 
 

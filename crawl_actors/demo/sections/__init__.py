@@ -20,6 +20,7 @@ from crawl_actors.demo.sections.shortcuts import shortcuts
 from crawl_actors.demo.sections.slowness import slowness
 
 ALL: tuple[Callable[[Builder], Section], ...] = (
+    slowness,  # The seed links to it first: it takes longest.
     charsets,
     failures,
     files,
@@ -28,5 +29,4 @@ ALL: tuple[Callable[[Builder], Section], ...] = (
     redirects,
     robots,
     shortcuts,
-    slowness,
 )

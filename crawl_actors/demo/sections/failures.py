@@ -28,13 +28,21 @@ _HEALING: dict[str, Sequence[Answer]] = {
 }
 
 
+_LONGEST = ("429-date", "503-seconds", "500-then-504")
+
+
 def failures(builder: Builder) -> Section:
     """Every healing page links to one more, so giving up on it leaves one out."""
     resources = [*_gone(builder), *_healing(builder)]
-    entrances = [resource.url for resource in resources if "/beyond" not in resource.url]
     hopeless = _hopeless(builder)
-    # Found first: its retries take longest.
-    return Section([*resources, hopeless], entrances, front=[hopeless.url])
+    # Found first: these take longest, and the pauses that they ask for overlap.
+    front = [hopeless.url, *(builder.url(f"/healing/{name}.html") for name in _LONGEST)]
+    entrances = [
+        resource.url
+        for resource in resources
+        if "/beyond" not in resource.url and resource.url not in front
+    ]
+    return Section([*resources, hopeless], entrances, front=front)
 
 
 def _gone(builder: Builder) -> Iterator[Resource]:
