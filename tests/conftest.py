@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import dramatiq
 import dramatiq.broker
+import hypothesis
 import pytest
 import redis
 
@@ -33,7 +34,11 @@ class StartServer(Protocol):
 
 
 class StartCommand(Protocol):
-    """Runs the `dramatiq` command on a module with this source and waits until it has booted."""
+    """Runs the `dramatiq` command on a module with this source.
+
+    It returns when every worker consumes; with `wait=False` at once, for a command that may die
+    while it boots.
+    """
 
     def __call__(
         self,
@@ -44,8 +49,13 @@ class StartCommand(Protocol):
         threads: int = 2,
         arguments: Sequence[str] = (),
         environment: dict[str, str] | None = None,
+        wait: bool = True,
     ) -> DramatiqCommand: ...
 
+
+# The same examples in every run, however slow the machine: a failure is a change in the code.
+hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("suite")
 
 MakeBroker = Callable[..., "StreamsBroker"]
 MakeWorker = Callable[..., dramatiq.Worker]
@@ -188,6 +198,7 @@ def cli(server: Server, namespace: str, tmp_path: Path) -> Iterator[StartCommand
         *,
         url: str | None = None,
         environment: dict[str, str] | None = None,
+        wait: bool = True,
         **options: Any,
     ) -> DramatiqCommand:
         command = DramatiqCommand(
@@ -201,7 +212,8 @@ def cli(server: Server, namespace: str, tmp_path: Path) -> Iterator[StartCommand
             **options,
         )
         commands.append(command)
-        command.wait_until_booted()
+        if wait:
+            command.wait_until_booted()
         return command
 
     yield start

@@ -46,7 +46,9 @@ class DramatiqCommand:
         (directory / "workers.py").write_text(source)
         shutil.copy(_MORTAL, directory / "mortal.py")
         command = [sys.executable, "-m", "dramatiq", "workers", "mortal"]
-        command += ["--processes", str(processes), "--threads", str(threads), *arguments]
+        command += ["--processes", str(processes), "--threads", str(threads)]
+        # A worker killed while it boots is noticed, and anything printed, only after this time.
+        command += ["--worker-fork-timeout", "5000", *arguments]
         # A session of its own: a Ctrl-C for pytest must not reach the workers before the test does.
         self._process = start_process(
             command,

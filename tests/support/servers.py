@@ -1,6 +1,8 @@
 """A private server on a unix socket, and on a loopback port when asked, in its own directory."""
 
+import contextlib
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -116,18 +118,21 @@ class Server:
         """Start it, and return when it answers and has loaded its data; nothing if it runs."""
         if self._process is not None:
             return
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
-            if self._tcp and not self.port:
-                self.port = _free_port()
+        if not self._tcp or self.port:
+            self._start_once()
+            return
+        for _ in range(_PORT_ATTEMPTS):
+            self.port = _free_port()
             try:
                 self._start_once()
             except ServerFailed as error:
-                # Somebody else was given the port between our asking for it and the server's bind.
-                if "in use" not in str(error) or attempt == _PORT_ATTEMPTS:
-                    raise
                 self.port = 0
+                # Somebody else may take the port between our asking for it and the server's bind.
+                if "in use" not in str(error):
+                    raise
             else:
                 return
+        raise ServerFailed(f"none of {_PORT_ATTEMPTS} ports was still free for {self.binary.name}")
 
     def stop(self) -> None:
         """End it in order: with `appendonly` nothing is lost, otherwise everything is."""
@@ -229,7 +234,9 @@ class Server:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A free port below those of outgoing connections; a cluster's bus has one 10000 above it."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):  # this one is taken
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -62,3 +62,9 @@ def test_killed_worker_is_seen_by_its_command(cli: StartCommand) -> None:
     pid = command.kill_worker()
 
     command.wait_for_log(f"Worker with PID {pid} exited unexpectedly")
+
+
+def test_command_whose_worker_dies_as_it_boots_says_so(cli: StartCommand) -> None:
+    command = cli("import os\nos.kill(os.getpid(), 9)", wait=False)
+
+    command.wait_for_log("exited unexpectedly (code -9)")

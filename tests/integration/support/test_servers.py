@@ -1,5 +1,6 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -101,3 +102,21 @@ def test_server_dies_with_a_killed_test_run(tmp_path: Path) -> None:
         run.send_signal(signal.SIGKILL)
 
     wait_until(lambda: not server.is_running(), message="the server is gone")
+
+
+def test_server_with_a_port_can_be_a_cluster_node(start_server: StartServer) -> None:
+    server = start_server(tcp=True, config=["cluster-enabled yes"])
+
+    assert server.client().info("cluster") == {"cluster_enabled": 1}
+
+
+def test_server_that_cannot_have_its_port_again_says_so(start_server: StartServer) -> None:
+    server = start_server(tcp=True)
+    server.stop()
+    port = server.port
+
+    with socket.create_server(("127.0.0.1", port)), pytest.raises(ServerFailed, match="in use"):
+        server.start()
+    server.start()
+
+    assert server.port == port
