@@ -87,11 +87,11 @@ class QueueUnderTest:
         )
 
     def close(self) -> None:
-        """Remove every key."""
+        """Remove every key, and disconnect."""
         keys = self.keys
         single = (keys.delayed, keys.delayed_messages, keys.dead, keys.consumers, keys.wake)
         self.client.delete(*keys.lanes, *single)
-        self.client.close()
+        self.executor.close()
 
 
 def _pending(entry: dict[str, Any]) -> tuple[str, tuple[str, int]]:

@@ -248,5 +248,5 @@ def test_queue_is_always_as_the_model_says(server: Server, namespace: str) -> No
     def machine() -> QueueMachine:
         return QueueMachine(server.url, f"{namespace}:{next(numbers)}")
 
-    options = settings(max_examples=150, stateful_step_count=40)
+    options = settings(max_examples=80, stateful_step_count=40)
     run_state_machine_as_test(machine, settings=options)  # type: ignore[arg-type]

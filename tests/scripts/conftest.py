@@ -14,7 +14,7 @@ def empty_shard(server: Server, namespace: str) -> Iterator[Shard]:
     """A shard of which no key exists."""
     shard = Shard(server, namespace)
     yield shard
-    shard.client.close()
+    shard.close()
 
 
 @pytest.fixture
@@ -30,4 +30,4 @@ def fillable_shard(start_server: StartServer, namespace: str) -> Iterator[Shard]
     shard = Shard(start_server(), namespace)
     shard.ensure_groups()
     yield shard
-    shard.client.close()
+    shard.close()

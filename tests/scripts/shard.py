@@ -60,6 +60,10 @@ class Shard:
         self.scripts = Scripts(self._executor)
         self._prefix = self.keys.wake.removesuffix("wake")
 
+    def close(self) -> None:
+        """Disconnect."""
+        self._executor.close()
+
     def ensure_groups(self) -> None:
         """Create every stream with its group, as a consumer does before it reads."""
         self.scripts.ensure_groups(wake=self.keys.wake, lanes=self.keys.lanes, group=GROUP)
