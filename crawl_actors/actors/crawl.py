@@ -22,9 +22,14 @@ def crawl(url: str, **settings: Any) -> None:
     The crawl is named after the message's id.
     A wrong URL or setting is logged and the message goes to the dead letters.
     """
-    seeds = seed_urls([url])
-    rules = scoped_settings(CrawlSettings.from_dict(settings), seeds)
+    logger = get_logger(__name__)
+    try:
+        seeds = seed_urls([url])
+        rules = scoped_settings(CrawlSettings.from_dict(settings), seeds)
+    except ValueError as error:
+        logger.error("This crawl cannot begin: %s.", error)
+        raise
     crawl_id = current_token()
     todo = frontier_of(crawl_id).start(rules, seeds)
-    get_logger(__name__).info("Crawl %r begins at %r.", crawl_id, seeds[0])
+    logger.info("Crawl %r begins at %r.", crawl_id, seeds[0])
     broker.enqueue_many(fetches(crawl_id, map(Claim, todo)))
