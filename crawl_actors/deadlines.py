@@ -67,7 +67,7 @@ class DeadlineAdapter(HTTPAdapter):
         """Make the pools, with connections of our own."""
         context = create_urllib3_context()
         context.sslsocket_class = _DeadlineTlsSocket
-        super().init_poolmanager(*args, **options, ssl_context=context)  # type: ignore[no-untyped-call]
+        super().init_poolmanager(*args, **options, ssl_context=context)
         self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
 
     def request_url(self, request: Any, proxies: Any) -> str:
