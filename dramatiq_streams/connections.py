@@ -200,7 +200,8 @@ class Connections:
 
     def shared(self) -> redis.Redis:
         """A client whose pool grows with the threads that use it."""
-        return redis.Redis(connection_pool=self._pool())
+        # redis-py stops at 100 connections, and fails; the number of threads is the user's affair.
+        return redis.Redis(connection_pool=self._pool(max_connections=2**31))
 
     def dedicated(self, *, blocking_ms: float = 0) -> Executor:
         """One connection of its own, whose replies may take *blocking_ms* longer than usual."""
