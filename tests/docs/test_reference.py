@@ -11,7 +11,11 @@ from dramatiq.errors import DramatiqError
 import crawl_actors
 import dramatiq_streams
 from dramatiq_streams import StreamsBroker, embedded, errors, keys, lanes, options
-from dramatiq_streams.connections import DEFAULT_CONNECT_TIMEOUT, DEFAULT_SOCKET_TIMEOUT
+from dramatiq_streams.connections import (
+    DEFAULT_CONNECT_TIMEOUT,
+    DEFAULT_SOCKET_TIMEOUT,
+    LONGEST_SOCKET_TIMEOUT,
+)
 from dramatiq_streams.embedded import EmbeddedConnection
 from dramatiq_streams.queues import FORWARD_LIMIT
 from tests.docs.pages import DocPage, code_names, page
@@ -111,6 +115,7 @@ def test_connection_defaults_are_those_of_the_code() -> None:
         "socket_timeout": repr(DEFAULT_SOCKET_TIMEOUT),
         "socket_connect_timeout": repr(DEFAULT_CONNECT_TIMEOUT),
     }
+    assert f"at most {LONGEST_SOCKET_TIMEOUT:,}," in page(OPTIONS).section("Connection")
 
 
 def test_options_of_an_embedded_server_are_those_of_the_code() -> None:
