@@ -13,8 +13,7 @@ class SitePlan:
 
     Args:
         pages: Ordinary pages; the difficult ones come on top, some 150 of them.
-        max_depth: The depth limit of the crawl it is made for: the endless parts go beyond it,
-            and the detours are long enough to meet it.
+        max_depth: The depth limit of the crawl it is made for; its deepest parts go beyond it.
         slow_s: How long the slow pages take; a deadline above it sees all of them.
     """
 

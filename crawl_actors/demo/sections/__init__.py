@@ -20,7 +20,9 @@ from crawl_actors.demo.sections.shortcuts import shortcuts
 from crawl_actors.demo.sections.slowness import slowness
 
 ALL: tuple[Callable[[Builder], Section], ...] = (
-    slowness,  # The seed links to it first: it takes longest.
+    # The seed links to these first: they take longest.
+    shortcuts,
+    slowness,
     charsets,
     failures,
     files,
@@ -28,5 +30,4 @@ ALL: tuple[Callable[[Builder], Section], ...] = (
     odd_links,
     redirects,
     robots,
-    shortcuts,
 )

@@ -1,7 +1,7 @@
 """A page first found the long way round, and later by a way so short that more is in reach.
 
-A crawl with a depth limit that keeps the depth it saw first stops too early here: the cellar is
-found at the limit through a chain of quick pages, and two steps from the seed through a slow one.
+The cellar is three steps from the seed by quick pages, and two by a page that takes its time. A
+crawl that keeps the depth it saw first stores it too deep, and stops one page too early.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from crawl_actors.demo.resources import Answer, Delivery, Section
 
 
 def shortcuts(builder: Builder) -> Section:
-    """The detour is as long as the depth limit allows, the cellar goes beyond it."""
+    """The cellar goes on beyond the depth limit; its door opens when the detour has been walked."""
     cellar = [builder.url(f"/cellar/{number}.html") for number in range(builder.plan.max_depth + 2)]
-    detour = [builder.url(f"/detour/{number}.html") for number in range(builder.plan.max_depth - 1)]
+    detour = [builder.url(f"/detour/{number}.html") for number in range(2)]
     door = builder.page(
         "/detour/door.html",
         "A slow door to the cellar",
         links=cellar[:1],
         answer=Answer(delivery=Delivery.SLOW, seconds=builder.plan.slow_s),
+        failures=[Answer(delivery=Delivery.STALLED), Answer(502, body=b"Not yet.")],
     )
     resources = [
         builder.page(url.removeprefix(builder.origin), f"Step {number}", links=[following])
