@@ -90,7 +90,7 @@ class StreamsBroker(Broker):
         self._processes: dict[int, Process] = {}
         if middleware is None:
             middleware = [make() for make in default_middleware]
-        super().__init__(middleware=[LeaseGuard(), *middleware])
+        super().__init__(middleware=[LeaseGuard(self.options.lease_ms), *middleware])
         self.actor_options.add("lane")
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from dramatiq.broker import Consumer, MessageProxy
 from dramatiq.errors import ConnectionClosed, DecodeError
@@ -217,10 +217,11 @@ class StreamsConsumer(Consumer):
     def _read(self, budget: int) -> bool:
         acks = self._holdings.take_acks()
         shares = self._credits.grant(budget)
+        begun_ms = clock.monotonic_ms()
         try:
             with self._holdings.reading():
                 reading = self._queues.read(self.queue_name, budget, shares=shares, acks=acks)
-                self._holdings.add(reading.entries, owner=self)
+                self._hold(reading.entries, begun_ms)
         except BaseException:
             self._holdings.put_back(acks)
             raise
@@ -233,12 +234,13 @@ class StreamsConsumer(Consumer):
     def _block(self, wait_ms: float, budget: int) -> None:
         if not self._holdings.pause_carrying():
             return
+        begun_ms = clock.monotonic_ms()
         try:
             with self._holdings.reading():
                 blocked = self._queues.read_blocking(
                     self.queue_name, math.ceil(wait_ms), alarm=self._forwarding
                 )
-                self._holdings.add(blocked.entries, owner=self)
+                self._hold(blocked.entries, begun_ms, wait_ms)
         finally:
             self._holdings.resume_carrying()
         for wake in blocked.wakes:
@@ -247,6 +249,17 @@ class StreamsConsumer(Consumer):
         # Several lanes may have had an entry at once; what is beyond the budget goes back.
         self._buffer.extend(blocked.entries[:budget])
         self._settlement.release(blocked.entries[budget:])
+
+    def _hold(self, entries: Sequence[Entry], begun_ms: float, wait_ms: float = 0.0) -> None:
+        """Note *entries*, delivered at some time in a read that blocked for up to *wait_ms*.
+
+        Half a lease is allowed for between the delivery and now. A read that took longer than it
+        may block was answered long ago, and this process was stopped meanwhile.
+        """
+        answered_ms = min(clock.monotonic_ms(), begun_ms + wait_ms)
+        for entry in entries:
+            entry.leased_at_ms = max(begun_ms, answered_ms - self._lease_ms / 2)
+        self._holdings.add(entries, owner=self)
 
     def _reconcile(self) -> None:
         """After an error, and now and then: give back what a lost reply has left in our name."""

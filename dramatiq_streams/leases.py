@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import clock
 from .keys import GROUP, RELEASED
 from .messages import Entry
 from .scope import Scope
@@ -87,14 +88,18 @@ class Leases:
 
     def _extend(self, queue_name: str, held: Sequence[Entry]) -> list[Entry]:
         keys = self._scope.keys(queue_name)
-        lost = self._scripts.extend(
+        begun_ms = clock.monotonic_ms()
+        positions = self._scripts.extend(
             consumers=keys.consumers,
             lanes=keys.lanes,
             group=GROUP,
             consumer=self._scope.consumer,
             held=((entry.lane, entry.entry_id, entry.deliveries) for entry in held),
         )
-        return [held[position - 1] for position in lost]
+        lost = [held[position - 1] for position in positions]
+        for entry in set(held).difference(lost):
+            entry.leased_at_ms = begun_ms
+        return lost
 
 
 def extend_interval_ms(lease_ms: int) -> float:

@@ -10,6 +10,8 @@ from dramatiq.common import q_name
 from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 
+from . import clock
+
 
 @dataclass(slots=True, eq=False)
 class Entry:
@@ -29,6 +31,8 @@ class Entry:
     is_settled: bool = False
     #: A settling command was sent whose reply never came: a refusal is then no news.
     is_in_doubt: bool = False
+    #: When, on this machine's monotonic clock, a full lease is certain to have begun.
+    leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
 
 
 @dataclass(slots=True)

@@ -5,14 +5,20 @@ from __future__ import annotations
 from dramatiq.broker import Broker, MessageProxy
 from dramatiq.middleware import Middleware, SkipMessage
 
+from .. import clock
 from ..messages import DeliveredMessage
 
 
 class LeaseGuard(Middleware):
     """Skips messages that were prefetched by a worker and meanwhile given to another.
 
+    Or that may have been: the server may not have told yet. Such a message is delivered again.
+
     It stands first in every `StreamsBroker`, so that no other middleware acts on such a message.
     """
+
+    def __init__(self, lease_ms: int) -> None:
+        self._lease_ms = lease_ms
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
         """Skip *message* when its lease was lost.
@@ -20,5 +26,10 @@ class LeaseGuard(Middleware):
         Raises:
             SkipMessage: Another worker may be running it.
         """
-        if isinstance(message, DeliveredMessage) and message.entry.is_lost:
+        if not isinstance(message, DeliveredMessage):
+            return
+        # A process that was stopped, or cut off from its server, for longer than its lease.
+        if clock.monotonic_ms() - message.entry.leased_at_ms >= self._lease_ms:
+            message.entry.is_lost = True
+        if message.entry.is_lost:
             raise SkipMessage("The lease was lost before the message started.")

@@ -57,7 +57,13 @@ class Scene:
         return queue_keys(self.broker.namespace, "default", tuple(DEFAULT_LANES))
 
     def start_victim(
-        self, *, die_at: str = "", prefetch: int = 0, url: str | None = None, **command: Any
+        self,
+        *,
+        die_at: str = "",
+        prefetch: int = 0,
+        url: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        **command: Any,
     ) -> DramatiqCommand:
         """Start the `dramatiq` command; by default one process with one thread.
 
@@ -67,15 +73,16 @@ class Scene:
             url: By default the broker's.
             **command: As for the fixture `cli`.
         """
-        environment = {
+        settings = {
             "TEST_DIE_AT": die_at,
             "TEST_DIRECTORY": str(self.journal.directory),
             "TEST_BROKER_OPTIONS": json.dumps(self.options),
             "dramatiq_restart_delay": "100",
             "dramatiq_queue_prefetch": str(prefetch),
+            **(environment or {}),
         }
         command = {"threads": 1, **command}
-        return self.cli(_SOURCE, url=url or self.url, environment=environment, **command)
+        return self.cli(_SOURCE, url=url or self.url, environment=settings, **command)
 
     def start_survivor(self, **options: Any) -> dramatiq.Worker:
         """Start a worker in this process."""
@@ -122,7 +129,7 @@ class Scene:
         """What is delivered and not settled, as XPENDING shows it."""
         found = []
         for lane in self.keys.lanes:
-            if self.client.exists(lane):
+            if self.client.exists(lane) and self.client.xinfo_groups(lane):
                 found += self.client.xpending_range(lane, GROUP, min="-", max="+", count=100_000)
         return found
 
