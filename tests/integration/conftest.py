@@ -1,0 +1,31 @@
+"""The queue of a test as the server has it, and backends of dramatiq's own on the same server."""
+
+from collections.abc import Iterator
+
+import pytest
+import redis
+from dramatiq.rate_limits.backends import RedisBackend as RateLimiterRedisBackend
+from dramatiq.results.backends import RedisBackend as ResultRedisBackend
+
+from tests.contract.queue_state import QueueState
+from tests.support.servers import Server
+
+
+@pytest.fixture
+def queue(redis_client: redis.Redis, namespace: str) -> QueueState:
+    """The queue "default" as the server has it."""
+    return QueueState(redis_client, namespace)
+
+
+@pytest.fixture
+def result_backend(server: Server, namespace: str) -> Iterator[ResultRedisBackend]:
+    """Results in Redis, under this test's namespace."""
+    with server.client() as client:
+        yield ResultRedisBackend(client=client, namespace=f"{{{namespace}:results}}")
+
+
+@pytest.fixture
+def limiter_backend(server: Server) -> Iterator[RateLimiterRedisBackend]:
+    """Rate limits in Redis; their keys are the test's affair."""
+    with server.client() as client:
+        yield RateLimiterRedisBackend(client=client)
