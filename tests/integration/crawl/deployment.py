@@ -1,4 +1,4 @@
-"""The crawler as a user deploys it: the `dramatiq` command on one side, `crawl.send` on the other."""
+"""The crawler as a user deploys it: the `dramatiq` command here, `crawl.send` there."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

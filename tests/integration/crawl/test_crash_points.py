@@ -128,9 +128,9 @@ def test_crawl_ends_with_every_page_when_a_worker_dies(
     tree: Site,
     deployment: Deployment,
     cli: StartCommand,
-    tmp_path: Path,
 ) -> None:
-    start = _starter(cli, deployment, tmp_path / "marker", WORKERS + _DIE + crash)
+    marker = deployment.out.parent / "marker"
+    start = _starter(cli, deployment, marker, WORKERS + _DIE + crash)
     crawl_id = deployment.send(tree.url(), **settings)
     first = start()
     wait_until(lambda: first.returncode is not None, timeout=30, message="the worker died")
@@ -138,7 +138,7 @@ def test_crawl_ends_with_every_page_when_a_worker_dies(
     start()
     deployment.wait_until_over(crawl_id)
 
-    assert (tmp_path / "marker").exists()
+    assert marker.exists()
     assert {path: row[:2] for path, row in stored(deployment.out).items()} == {
         path: (200, path.count("/") if path != "/" else 0) for path in tree.answers
     }
