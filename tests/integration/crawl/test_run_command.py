@@ -220,10 +220,8 @@ def test_nothing_is_lost_when_everything_is_killed(
     arguments = ("--redis-url", own_server.url)
     run = _run_until_working(start_run, tree, *arguments)
 
-    for process in [*run.workers(), run.process]:
-        process.kill()
+    _kill(run)
     own_server.kill()
-    run.wait()
     own_server.start()
     tree.is_open.set()
 
@@ -239,9 +237,7 @@ def test_pages_whose_messages_vanished_are_sent_again(
 ) -> None:
     arguments = ("--redis-url", own_server.url)
     run = _run_until_working(start_run, tree, *arguments)
-    for process in [*run.workers(), run.process]:
-        process.kill()
-    run.wait()
+    _kill(run)
     crawl = CrawlFile.from_json((run.out / "crawl.json").read_text())
     broker = make_broker(Environment(url=own_server.url, namespace=crawl.namespace))
     broker.flush(QUEUE)
@@ -290,6 +286,14 @@ def _run_until_working(start_run: StartRun, site: Site, *arguments: str) -> Run:
     run = start_run(site.url(), *arguments)
     wait_until(lambda: site.requests["/"] == 1, timeout=30, message="the root is asked for")
     return run
+
+
+def _kill(run: Run) -> None:
+    """SIGKILL to the run and all its workers."""
+    for worker in run.workers():
+        worker.kill()
+    run.process.kill()
+    run.wait()
 
 
 def _run_command(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
