@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    Bundle,
     RuleBasedStateMachine,
     invariant,
-    multiple,
     precondition,
     rule,
     run_state_machine_as_test,
@@ -32,7 +29,8 @@ LEASE_MS = 60_000
 
 consumers = st.integers(0, 2)
 lanes = st.integers(1, 3)
-deliveries = Bundle("deliveries")
+#: Even numbers pick among what is held, odd ones also among what is not held any more.
+picks = st.integers(0, 999)
 
 
 class Never:
@@ -45,6 +43,11 @@ class Never:
         raise AssertionError("rang")
 
 
+def holds_something(machine: QueueMachine) -> bool:
+    """Whether any consumer knows of a delivery that it holds."""
+    return any(map(machine.held, range(3)))
+
+
 class QueueMachine(RuleBasedStateMachine):
     """Does each thing to the queue and to the model, and compares them."""
 
@@ -54,12 +57,15 @@ class QueueMachine(RuleBasedStateMachine):
         self.model = QueueModel.empty(len(LANES.names))
         self.rooms = [self.queue.rooms(f"worker{number}") for number in range(3)]
         self.numbers = itertools.count(1)
-        self.known: dict[str, list[Entry]] = {rooms.consumer: [] for rooms in self.rooms}
+        #: All deliveries that each consumer has ever heard of.
+        self.known: list[list[Entry]] = [[] for _ in self.rooms]
+        #: Consumers that may hold what they never heard of.
+        self.lost_replies: set[int] = set()
 
     def teardown(self) -> None:
         self.queue.close()
 
-    @rule(lane=lanes, count=st.integers(1, 3))
+    @rule(lane=lanes, count=st.integers(1, 4))
     def enqueue(self, lane: int, count: int) -> None:
         for _ in range(count):
             body = self.new_body()
@@ -85,34 +91,21 @@ class QueueMachine(RuleBasedStateMachine):
         self.model.delayed[name] = (lane, body, eta)
 
     @rule(
-        target=deliveries,
         number=consumers,
-        budget=st.integers(0, 6),
+        budget=st.integers(0, 6) | st.just(6),
         shares=st.tuples(*[st.integers(0, 3)] * 3),
+        ack_picks=st.lists(picks, max_size=3),
         is_reply_lost=st.sampled_from([False, False, False, True]),
     )
-    def read(self, number: int, budget: int, shares: tuple[int, ...], is_reply_lost: bool) -> Any:
-        return self.read_with_acks(number, budget, shares, [], is_reply_lost)
-
-    @rule(
-        target=deliveries,
-        number=consumers,
-        budget=st.integers(0, 6),
-        batch=st.lists(deliveries, max_size=4),
-    )
-    def read_carrying_acks(self, number: int, budget: int, batch: list[tuple[int, Entry]]) -> Any:
-        acks = [entry for owner, entry in batch if owner == number]
-        return self.read_with_acks(number, budget, (0, 1, 1), acks, False)
-
-    def read_with_acks(
+    def read(
         self,
         number: int,
         budget: int,
         shares: tuple[int, ...],
-        acks: list[Entry],
+        ack_picks: list[int],
         is_reply_lost: bool,
-    ) -> Any:
-        rooms = self.rooms[number]
+    ) -> None:
+        rooms, acks = self.rooms[number], self.entries(number, ack_picks)
         reading = rooms.queues.read(QUEUE, budget, shares=shares, acks=acks)
         refused = self.model.acknowledge(rooms.consumer, acks)
         forwarded = self.model.forward(self.queue.now_ms())
@@ -120,26 +113,27 @@ class QueueMachine(RuleBasedStateMachine):
         assert reading.refused == refused
         assert reading.forwarded == forwarded
         assert (reading.next_due_ms is None) == (not self.model.delayed)
-        return self.delivered(number, reading.entries, expected, is_reply_lost)
+        self.compare_delivered(number, reading.entries, expected, is_reply_lost=is_reply_lost)
 
     @precondition(lambda self: self.model.has_new)
-    @rule(target=deliveries, number=consumers)
-    def read_blocking(self, number: int) -> Any:
+    @rule(number=consumers)
+    def read_blocking(self, number: int) -> None:
         rooms = self.rooms[number]
         blocked = rooms.queues.read_blocking(QUEUE, 10_000, alarm=Never())
         expected = self.model.read_blocking(rooms.consumer)
         assert rooms.queues.acknowledge(QUEUE, blocked.wakes) == []
         assert len(blocked.wakes) <= 1
-        return self.delivered(number, blocked.entries, expected, False)
+        self.compare_delivered(number, blocked.entries, expected, is_reply_lost=False)
 
-    def delivered(
+    def compare_delivered(
         self,
         number: int,
         entries: list[Entry],
         expected: list[tuple[int, Item]],
+        *,
         is_reply_lost: bool,
-    ) -> Any:
-        """Compare a reply; it is known to the consumer unless it was lost on its way."""
+    ) -> None:
+        """Compare a reply; its consumer hears of it unless it was lost on its way."""
         assert [(entry.lane, entry.body.decode(), entry.deliveries) for entry in entries] == [
             (lane, item.body, item.deliveries) for lane, item in expected
         ]
@@ -147,66 +141,66 @@ class QueueMachine(RuleBasedStateMachine):
             assert item.entry_id in ("", entry.entry_id)
             item.entry_id = entry.entry_id
         if is_reply_lost:
-            return multiple()
-        self.known[self.rooms[number].consumer] += entries
-        return multiple(*((number, entry) for entry in entries))
+            self.lost_replies.add(number)
+        else:
+            self.known[number] += entries
 
-    @rule(batch=st.lists(deliveries, min_size=1, max_size=5), number=consumers)
-    def acknowledge(self, batch: list[tuple[int, Entry]], number: int) -> None:
-        rooms = self.rooms[number]
-        acks = [entry for owner, entry in batch if owner == number]
+    @precondition(holds_something)
+    @rule(number=consumers, batch=st.lists(picks, min_size=1, max_size=4))
+    def acknowledge(self, number: int, batch: list[int]) -> None:
+        number, rooms = self.holder(number)
+        acks = self.entries(number, batch)
         refused = rooms.queues.acknowledge(QUEUE, acks)
         assert refused == self.model.acknowledge(rooms.consumer, acks)
 
-    @rule(delivery=deliveries)
-    def acknowledge_one(self, delivery: tuple[int, Entry]) -> None:
-        rooms, entry = self.owner(delivery)
-        assert rooms.queues.acknowledge(QUEUE, [entry]) == self.model.acknowledge(
-            rooms.consumer, [entry]
-        )
+    @precondition(holds_something)
+    @rule(number=consumers, pick=picks, reason=st.sampled_from(Reason), has_body=st.booleans())
+    def reject(self, number: int, pick: int, reason: Reason, has_body: bool) -> None:
+        number, rooms = self.holder(number)
+        for entry in self.entries(number, [pick]):
+            body = entry.body if has_body else None
+            done = rooms.dead_letters.reject(QUEUE, entry, body=body, reason=reason, error="why")
+            assert done == self.model.reject(rooms.consumer, entry, reason.value)
 
-    @rule(delivery=deliveries, reason=st.sampled_from(Reason), has_body=st.booleans())
-    def reject(self, delivery: tuple[int, Entry], reason: Reason, has_body: bool) -> None:
-        rooms, entry = self.owner(delivery)
-        body = entry.body if has_body else None
-        done = rooms.dead_letters.reject(QUEUE, entry, body=body, reason=reason, error="why")
-        assert done == self.model.reject(rooms.consumer, entry, reason.value)
+    @precondition(holds_something)
+    @rule(number=consumers, pick=picks, lane=lanes, delay_ms=st.sampled_from([None, 0, FAR_MS]))
+    def hand_over(self, number: int, pick: int, lane: int, delay_ms: int | None) -> None:
+        number, rooms = self.holder(number)
+        for entry in self.entries(number, [pick]):
+            retry = RetryHandOver(f"d{next(self.numbers)}", lane, entry.body, delay_ms)
+            done = rooms.delays.hand_over(QUEUE, entry, retry)
+            score = self.queue.client.zscore(self.queue.keys.delayed, retry.delivery_id)
+            assert (score is not None) == (done and delay_ms is not None)
+            eta = None if score is None else int(score)
+            assert done == self.model.hand_over(rooms.consumer, entry, lane, retry.delivery_id, eta)
 
-    @rule(delivery=deliveries, lane=lanes, delay_ms=st.sampled_from([None, 0, FAR_MS]))
-    def hand_over(self, delivery: tuple[int, Entry], lane: int, delay_ms: int | None) -> None:
-        rooms, entry = self.owner(delivery)
-        retry = RetryHandOver(f"d{next(self.numbers)}", lane, entry.body, delay_ms)
-        done = rooms.delays.hand_over(QUEUE, entry, retry)
-        eta = self.queue.client.zscore(self.queue.keys.delayed, retry.delivery_id)
-        assert (eta is not None) == (done and delay_ms is not None)
-        assert done == self.model.hand_over(
-            rooms.consumer, entry, lane, retry.delivery_id, None if eta is None else int(eta)
-        )
-
-    @rule(batch=st.lists(deliveries, min_size=1, max_size=5, unique=True), number=consumers)
-    def release(self, batch: list[tuple[int, Entry]], number: int) -> None:
-        rooms = self.rooms[number]
-        entries = [entry for owner, entry in batch if owner == number]
+    @precondition(holds_something)
+    @rule(number=consumers, batch=st.lists(picks, min_size=1, max_size=4))
+    def release(self, number: int, batch: list[int]) -> None:
+        number, rooms = self.holder(number)
+        entries = self.entries(number, batch)
         count = rooms.queues.release(QUEUE, entries)
         assert count == self.model.release(rooms.consumer, entries)
 
-    @rule(number=consumers)
-    def release_unheld(self, number: int) -> None:
-        rooms = self.rooms[number]
-        known = self.known[rooms.consumer]
+    @precondition(lambda self: self.lost_replies)
+    @rule()
+    def release_unheld(self) -> None:
+        number = self.lost_replies.pop()
+        rooms, known = self.rooms[number], self.known[number]
         count = rooms.queues.release_unheld(QUEUE, known)
         assert count == self.model.release_unheld(rooms.consumer, known)
 
     @rule(number=st.integers(0, 3))
     def let_leases_expire(self, number: int) -> None:
-        holder = [*self.known, RELEASED][number]
+        holder = [*(rooms.consumer for rooms in self.rooms), RELEASED][number]
         for lane, entry_id in self.model.expire(holder):
             self.queue.make_idle(lane, entry_id, holder)
 
-    @rule(number=consumers, batch=st.lists(deliveries, max_size=5))
-    def extend(self, number: int, batch: list[tuple[int, Entry]]) -> None:
-        rooms = self.rooms[number]
-        entries = [entry for owner, entry in batch if owner == number]
+    @precondition(holds_something)
+    @rule(number=consumers, batch=st.lists(picks, max_size=4))
+    def extend(self, number: int, batch: list[int]) -> None:
+        number, rooms = self.holder(number)
+        entries = self.entries(number, batch)
         assert rooms.leases.extend(QUEUE, entries) == self.model.extend(rooms.consumer, entries)
 
     @rule(number=consumers)
@@ -216,7 +210,16 @@ class QueueMachine(RuleBasedStateMachine):
         )
         assert recovered == Recovered(*self.model.recover(MAX_DELIVERIES))
 
-    @precondition(lambda self: len(self.model.enqueued) % 7 == 6)
+    @precondition(holds_something)
+    @rule(number=consumers, times=st.integers(1, MAX_DELIVERIES))
+    def die_and_be_recovered(self, number: int, times: int) -> None:
+        """What happens most, in one go: otherwise few examples would get there."""
+        for _ in range(times):
+            self.let_leases_expire(self.holder(number)[0] if holds_something(self) else number)
+            self.recover(number)
+            self.read(number, 6, (0, 0, 0), [], False)
+
+    @precondition(lambda self: self.model.size >= 15)
     @rule()
     def purge(self) -> None:
         assert self.rooms[0].queues.purge(QUEUE) == self.model.purge()
@@ -236,9 +239,25 @@ class QueueMachine(RuleBasedStateMachine):
     def new_body(self) -> str:
         return f"message {next(self.numbers)}"
 
-    def owner(self, delivery: tuple[int, Entry]) -> tuple[Rooms, Entry]:
-        number, entry = delivery
-        return self.rooms[number], entry
+    def held(self, number: int) -> list[Entry]:
+        """The deliveries that a consumer knows of and still holds."""
+        consumer = self.rooms[number].consumer
+        return [entry for entry in self.known[number] if self.model.holds(consumer, entry)]
+
+    def holder(self, number: int) -> tuple[int, Rooms]:
+        """One of the consumers that hold something."""
+        holders = [found for found in range(3) if self.held(found)]
+        found = holders[number % len(holders)]
+        return found, self.rooms[found]
+
+    def entries(self, number: int, found: list[int]) -> list[Entry]:
+        """The deliveries of a consumer that are picked, each once."""
+        held, known = self.held(number), self.known[number]
+        pools = [held if pick % 2 == 0 else known for pick in found]
+        chosen = [
+            pool[pick // 2 % len(pool)] for pick, pool in zip(found, pools, strict=True) if pool
+        ]
+        return list(dict.fromkeys(chosen))
 
 
 @pytest.mark.slow
@@ -248,5 +267,5 @@ def test_queue_is_always_as_the_model_says(server: Server, namespace: str) -> No
     def machine() -> QueueMachine:
         return QueueMachine(server.url, f"{namespace}:{next(numbers)}")
 
-    options = settings(max_examples=80, stateful_step_count=40)
+    options = settings(max_examples=120, stateful_step_count=40)
     run_state_machine_as_test(machine, settings=options)  # type: ignore[arg-type]
