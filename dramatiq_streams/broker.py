@@ -189,8 +189,16 @@ class StreamsBroker(Broker):
         self._process.check_server()
         enqueued: list[Message[Any]] = []
         for start in range(0, len(waiting), CHUNK):
-            chunk = [self._prepare(message, delay) for message in waiting[start : start + CHUNK]]
-            self._send_chunk(chunk, enqueued, later=waiting[start + CHUNK :])
+            later = waiting[start:]
+            try:
+                chunk = [self._prepare(message, delay) for message in later[:CHUNK]]
+            except Exception as error:  # middleware refuses a message, or the encoder does
+                if not enqueued:
+                    raise
+                raise PartlyEnqueued(
+                    error, enqueued=enqueued, unconfirmed=[], unsent=later
+                ) from error
+            self._send_chunk(chunk, enqueued, later=later[CHUNK:])
         return enqueued
 
     def get_declared_queues(self) -> set[str]:
