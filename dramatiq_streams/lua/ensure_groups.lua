@@ -16,11 +16,13 @@ local streams, group = KEYS, ARGV[1]
 
 local created = 0
 for _, stream in ipairs(streams) do
-    local reply = redis.pcall("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
-    if not reply.err then
+    -- Looked for first: a server that is out of memory refuses XGROUP CREATE wherever it is.
+    if redis.pcall("XPENDING", stream, group, "-", "+", 1).err then
+        local reply = redis.pcall("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
+        if reply.err then
+            return reply
+        end
         created = created + 1
-    elseif not string.find(reply.err, "BUSYGROUP", 1, true) then
-        return reply
     end
 end
 return created
