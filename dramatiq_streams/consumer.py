@@ -278,6 +278,8 @@ class StreamsConsumer(Consumer):
             self._queues.ensure_groups(self.queue_name)
         except GroupMissing as again:
             raise ConnectionClosed(f"The consumer group cannot be created: {again}") from again
+        # The other lanes may have been read before the missing one was found: a lost reply.
+        self._reconcile_at_ms = 0.0
 
     def _spend(self, entries: Iterable[Entry]) -> None:
         counts = [0] * self._lane_count
