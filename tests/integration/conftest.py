@@ -1,5 +1,6 @@
 """The queue of a test as the server has it, and backends of dramatiq's own on the same server."""
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -29,3 +30,11 @@ def limiter_backend(server: Server) -> Iterator[RateLimiterRedisBackend]:
     """Rate limits in Redis; their keys are the test's affair."""
     with server.client() as client:
         yield RateLimiterRedisBackend(client=client)
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A port of 127.0.0.1 that nothing listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
