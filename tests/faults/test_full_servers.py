@@ -83,6 +83,11 @@ def test_leases_are_kept_and_recovered_though_the_server_is_full(scene: Scene) -
     assert scene.journal.counts() == {"message": 1}
 
 
+@pytest.mark.xfail(
+    strict=True,
+    reason="a retry or a dead letter that a full server refuses holds its worker thread for good;"
+    " once each thread has met one, nothing drains the backlog that fills the server",
+)
 def test_failing_messages_neither_block_a_full_server_nor_get_lost(scene: Scene) -> None:
     scene.start_survivor().stop()
     for number in range(4):
@@ -93,8 +98,10 @@ def test_failing_messages_neither_block_a_full_server_nor_get_lost(scene: Scene)
 
     scene.start_survivor(threads=2)
 
-    wait_until(lambda: labels <= set(scene.journal.counts()), message="the healthy ones ran")
-    scene.client.config_set("maxmemory", 0)
-    scene.join(seconds=15)
+    try:
+        wait_until(lambda: labels <= set(scene.journal.counts()), timeout=5)
+    finally:
+        scene.client.config_set("maxmemory", 0)
+        scene.join(seconds=15)
     assert scene.dead_reasons() == ["failed"] * 4
     assert all(scene.journal.counts()[f"retried{number}"] >= 2 for number in range(4))
