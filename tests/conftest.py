@@ -4,6 +4,7 @@ import itertools
 import os
 import secrets
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +21,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from tests.support.binaries import ServerMissing
 from tests.support.cli import DramatiqCommand
 from tests.support.servers import Server
+from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from dramatiq_streams import StreamsBroker
@@ -57,6 +59,8 @@ class StartCommand(Protocol):
 hypothesis.settings.register_profile("suite", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("suite")
 
+_OUR_THREADS = "dramatiq-streams-"
+
 MakeBroker = Callable[..., "StreamsBroker"]
 MakeWorker = Callable[..., dramatiq.Worker]
 
@@ -75,6 +79,19 @@ def _new_server(**options: Any) -> Server:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_left() -> Iterator[None]:
+    """The broker's threads end with the test that started them, or it fails."""
+    before = set(threading.enumerate())
+    yield
+
+    def left() -> list[str]:
+        started = set(threading.enumerate()) - before
+        return sorted(thread.name for thread in started if thread.name.startswith(_OUR_THREADS))
+
+    wait_until(lambda: not left(), timeout=5, message=f"the broker's threads ended: {left()}")
 
 
 @pytest.fixture(scope="session")
