@@ -42,6 +42,8 @@ def declare_actors(broker: dramatiq.Broker, journal: Journal) -> Actors:
             raise RuntimeError(f"{label} fails once")
 
     def poison(label: str) -> None:
+        """Kill this process, once the test allows `die` anew."""
+        wait_until(lambda: journal.use_up("die"), timeout=20, message="allowed to die")
         journal.note(label)
         os.kill(os.getpid(), signal.SIGKILL)
 

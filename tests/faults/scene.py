@@ -108,6 +108,10 @@ class Scene:
         wait_until(
             lambda: self.journal.pids("victim", "died"), timeout=15, message="the victim died"
         )
+        self.wait_for_end(command)
+
+    def wait_for_end(self, command: DramatiqCommand) -> None:
+        """Wait until the command has ended; what it logs last may be lost."""
         wait_until(lambda: command.returncode is not None, timeout=15, message="dramatiq ended")
 
     def wait_until_blocked(self, consumers: int = 1) -> None:

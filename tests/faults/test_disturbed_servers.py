@@ -179,13 +179,13 @@ def test_termination_while_the_server_is_down_ends_and_loses_nothing(
     own_server.stop()
     scene.terminate(victim)
     scene.journal.allow("go")
-    code = victim.stop(timeout=15)
+    scene.wait_for_end(victim)
     own_server.start()
     scene.start_survivor()
 
     scene.join(seconds=10)
     runs = scene.journal.counts()
-    assert code == 0
+    assert victim.returncode == 0, victim.log
     assert runs.pop("running") == 2  # it ran and could not be acknowledged
     assert runs == dict.fromkeys(prefetched, 1)
 

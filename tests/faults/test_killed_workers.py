@@ -77,8 +77,9 @@ def test_message_that_kills_its_worker_is_dead_lettered(stage: Stage, server: Se
 
     for death in (1, 2):
         command = scene.start_victim()
+        scene.journal.allow("die")
         _wait_for_runs(scene, death)
-        command.wait_for_log("exited unexpectedly")
+        scene.wait_for_end(command)
     scene.actors.note.send("healthy")
     scene.start_victim()
 
