@@ -30,7 +30,8 @@ RETURNS
 --- @include "settle"
 --- @include "forward"
 --- @include "body"
---- @include "take"
+--- @include "retake"
+--- @include "take_new"
 --- @include "wake_one"
 
 local wake, delayed, delayed_messages = KEYS[1], KEYS[2], KEYS[3]
@@ -41,25 +42,27 @@ local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
 
 local positions, found = {}, {}
 for position, name in ipairs(lane_names) do
-    positions[name] = position
-    found[position] = {}
+    positions[name], found[position] = position, {}
+end
+local function position_of(name)
+    return positions[name] or fallback
 end
 
 lanes[0] = wake
 local refused = settle(lanes, group, consumer, acks, owned, remove)
 local time = now()
-local forwarded = forward(delayed, delayed_messages, lanes, positions, fallback, time, limit)
+local forwarded = forward(delayed, delayed_messages, lanes, position_of, time, limit)
 
 local again = 0
 local function fill(position, count)
-    if count == 0 then
-        return
+    local old = count > 0 and retake(lanes[position], group, consumer, released, count) or {}
+    local new = take_new(lanes[position], group, consumer, count - #old)
+    for _, entries in ipairs({ old, new }) do
+        for _, entry in ipairs(entries) do
+            table.insert(found[position], entry)
+        end
     end
-    local taken, old = take(lanes[position], group, consumer, released, count)
-    for _, entry in ipairs(taken) do
-        table.insert(found[position], entry)
-    end
-    budget, again = budget - #taken, again + old
+    budget, again = budget - #old - #new, again + #old
 end
 for position, share in ipairs(shares) do
     fill(position, math.min(share, budget))
