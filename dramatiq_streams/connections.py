@@ -198,6 +198,12 @@ class Connections:
         _refuse_bad_timeouts(self._parameters)
         _refuse_unknown_parameters(self._connection_class, self._parameters)
 
+    @property
+    def is_default_user(self) -> bool:
+        """Whether the server knows us as its default user, who may usually do everything."""
+        name = self._parameters.get("username") or "default"
+        return name == "default" and "credential_provider" not in self._parameters
+
     def shared(self) -> redis.Redis:
         """A client whose pool grows with the threads that use it."""
         # redis-py stops at 100 connections, and fails; the number of threads is the user's affair.

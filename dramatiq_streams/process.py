@@ -5,6 +5,7 @@ Brokers are built before forks; nothing here exists before the process that uses
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import threading
@@ -12,6 +13,7 @@ import uuid
 
 from dramatiq.logging import get_logger
 
+from .checks import log_findings
 from .connections import Connections, Executor, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
@@ -122,6 +124,7 @@ class Process:
                 lambda: recover_interval_ms(lease_ms),
             ),
             Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
+            Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
 
     def _extend(self, leases: Leases) -> None:
@@ -144,6 +147,9 @@ class Process:
                     queue_name,
                     recovered.dead_lettered,
                 )
+
+    def _log_findings(self) -> None:
+        log_findings(self._caretaker, may_ask_config=self._connections.is_default_user)
 
     def _expire(self, letters: DeadLetters) -> None:
         now_ms = letters.server_ms()
