@@ -23,6 +23,7 @@ from .messages import DeliveredMessage, encode
 from .middleware.lease_guard import LeaseGuard
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
+    DEFAULT_DISCONNECT_GRACE_MS,
     DEFAULT_LEASE_MS,
     DEFAULT_MAX_DELIVERIES,
     DEFAULT_NAMESPACE,
@@ -56,6 +57,8 @@ class StreamsBroker(Broker):
             at least. Default `{"high": 0, "default": 20, "low": 5}`.
         lease: Milliseconds without a sign of life after which a worker's messages go to others.
             Extended for as long as the worker lives: it need not be longer than a task.
+        disconnect_grace: Milliseconds that a worker may be without any connection to the server
+            before its messages go to others, though its lease has not expired.
         max_deliveries: A message that was delivered this often and never settled, because its
             worker died each time, becomes a dead letter.
         dead_message_ttl: Milliseconds that dead letters are kept.
@@ -74,6 +77,7 @@ class StreamsBroker(Broker):
         middleware: list[Middleware] | None = None,
         lanes: Sequence[str] | Mapping[str, float] | None = None,
         lease: int = DEFAULT_LEASE_MS,
+        disconnect_grace: int = DEFAULT_DISCONNECT_GRACE_MS,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
         dead_message_ttl: int = DEFAULT_DEAD_MESSAGE_TTL_MS,
         **redis_parameters: Any,
@@ -82,6 +86,7 @@ class StreamsBroker(Broker):
             namespace=namespace,
             lanes=lanes,
             lease=lease,
+            disconnect_grace=disconnect_grace,
             max_deliveries=max_deliveries,
             dead_message_ttl=dead_message_ttl,
         )

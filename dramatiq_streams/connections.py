@@ -85,11 +85,36 @@ class Alarm(Protocol):
         """Do it, on another connection."""
 
 
+class Presence:
+    """How the server knows a dedicated connection, since it was last opened."""
+
+    def __init__(self) -> None:
+        #: None before the first connection, and where an ACL forbids CLIENT INFO.
+        self.client_id: int | None = None
+        self.address = ""
+        self.since_ms = clock.monotonic_ms()
+
+    def note(self, connection: Any) -> None:
+        """Set up a new *connection* as redis-py does, and ask the server for its id."""
+        connection.on_connect()
+        self.since_ms = clock.monotonic_ms()
+        connection.send_command("CLIENT", "INFO", check_health=False)
+        try:
+            text: bytes = connection.read_response()
+        except redis.ResponseError:
+            self.client_id = None
+            return
+        fields = dict(field.partition("=")[::2] for field in text.decode().split())
+        self.client_id = int(fields["id"])
+        self.address = fields.get("addr", "").rpartition(":")[0]
+
+
 class Executor:
     """Runs commands on a pool of connections, each command on one of its own."""
 
-    def __init__(self, pool: redis.ConnectionPool) -> None:
+    def __init__(self, pool: redis.ConnectionPool, presence: Presence | None = None) -> None:
         self._pool = pool
+        self.presence = presence or Presence()
 
     def execute(self, *command: Any) -> Any:
         """Send *command* and return the server's reply as it is.
@@ -212,7 +237,11 @@ class Connections:
     def dedicated(self, *, blocking_ms: float = 0) -> Executor:
         """One connection of its own, whose replies may take *blocking_ms* longer than usual."""
         timeout = self._parameters["socket_timeout"] + blocking_ms / 1000
-        return Executor(self._pool(max_connections=1, socket_timeout=timeout))
+        presence = Presence()
+        pool = self._pool(
+            max_connections=1, socket_timeout=timeout, redis_connect_func=presence.note
+        )
+        return Executor(pool, presence)
 
     def _pool(self, **parameters: Any) -> redis.ConnectionPool:
         return redis.ConnectionPool(

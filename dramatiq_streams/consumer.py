@@ -13,6 +13,7 @@ from dramatiq.logging import get_logger
 from . import clock
 from .connections import Executor
 from .errors import GroupMissing
+from .isolation import Isolation
 from .lanes import Credits, Lanes
 from .messages import DeliveredMessage, Entry, decode
 from .queues import Queues, Reading
@@ -78,6 +79,7 @@ class StreamsConsumer(Consumer):
         queues: Queues,
         forwarder: Queues,
         settlement: Settlement,
+        isolation: Isolation,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self.queue_name = queue_name
@@ -89,6 +91,7 @@ class StreamsConsumer(Consumer):
         self._connection = connection
         self._queues = queues
         self._settlement = settlement
+        self._isolation = isolation
         self._holdings = settlement.holdings
         self._buffer: deque[Entry] = deque()
         self._forwarding = _Forwarding(queue_name, forwarder)
@@ -107,9 +110,10 @@ class StreamsConsumer(Consumer):
             raise ConnectionClosed("The consumer is closed.")
         deadline_ms = clock.monotonic_ms() + self.timeout_ms
         left_ms: float = self.timeout_ms
-        while (message := self._next_buffered()) is None and left_ms > 0:
-            with self._holdings.carrying():
-                self._fetch(left_ms)
+        while (message := self._next_buffered(left_ms)) is None and left_ms > 0:
+            if not self._buffer:
+                with self._holdings.carrying():
+                    self._fetch(left_ms)
             left_ms = deadline_ms - clock.monotonic_ms()
         return message
 
@@ -162,9 +166,13 @@ class StreamsConsumer(Consumer):
             )
         self._connection.close()
 
-    def _next_buffered(self) -> DeliveredMessage | None:
+    def _next_buffered(self, left_ms: float) -> DeliveredMessage | None:
+        """The next message that may be handed out within *left_ms*; the others stay buffered."""
         while self._buffer:
-            entry = self._buffer.popleft()
+            entry = self._buffer[0]
+            if not entry.is_lost and not self._isolation.admit(entry, timeout_ms=left_ms):
+                return None
+            self._buffer.popleft()
             if entry.is_lost:
                 self._holdings.drop([entry])
                 continue

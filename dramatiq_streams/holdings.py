@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from .messages import Entry
@@ -24,7 +24,8 @@ ACK_LIMIT = 500
 class Holdings:
     """The deliveries of one queue that this process has not settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_settled: Callable[[Entry], None] | None = None) -> None:
+        self._on_settled = on_settled or (lambda _entry: None)
         self._changed = threading.Condition()
         self._owners: dict[Entry, object | None] = {}
         self._counts: Counter[object | None] = Counter()
@@ -47,6 +48,7 @@ class Holdings:
             for entry in entries:
                 if entry in self._owners:
                     self._counts[self._owners.pop(entry)] -= 1
+                    self._on_settled(entry)
             self._changed.notify_all()
 
     def abandon(self, entry: Entry) -> None:
@@ -97,6 +99,7 @@ class Holdings:
                 return False
             entry.is_settled = True
             self._acks.append(entry)
+            self._on_settled(entry)
             self._changed.notify_all()
             return self._carriers == 0
 

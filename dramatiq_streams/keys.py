@@ -10,6 +10,8 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:delayed:messages` | hash | delivery id -> lane, a colon, the encoded message |
 | `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries` |
 | `T:consumers` | zset | consumer, scored by its last heartbeat in server milliseconds |
+| `T:connections` | hash | consumer -> the ids of its connections to the server |
+| `T:host:<host>` | hash | consumer -> pid and start time of its process; expires with its host |
 | `T:wake` | stream | at most one entry: wakes one blocked consumer, so that it reads anew |
 """
 
@@ -38,7 +40,13 @@ class QueueKeys:
     delayed_messages: str
     dead: str
     consumers: str
+    connections: str
     wake: str
+    tag: str
+
+    def host(self, host_id: str) -> str:
+        """The registry of the consumers on one host."""
+        return f"{self.tag}:host:{host_id}"
 
 
 @lru_cache(maxsize=4096)
@@ -53,5 +61,7 @@ def queue_keys(
         delayed_messages=f"{tag}:delayed:messages",
         dead=f"{tag}:dead",
         consumers=f"{tag}:consumers",
+        connections=f"{tag}:connections",
         wake=f"{tag}:wake",
+        tag=tag,
     )

@@ -45,13 +45,13 @@ class Leases:
         self._cursors: dict[str, Sequence[str]] = {}
 
     def extend(self, queue_name: str, held: Sequence[Entry]) -> list[Entry]:
-        """Give this consumer a full lease again for each of *held*, and note its heartbeat.
+        """Give this consumer a full lease again for each of *held*.
 
         Returns:
             The entries whose lease was lost. Their messages may already be running elsewhere.
         """
         lost: list[Entry] = []
-        for start in range(0, len(held) or 1, EXTEND_LIMIT):
+        for start in range(0, len(held), EXTEND_LIMIT):
             lost += self._extend(queue_name, held[start : start + EXTEND_LIMIT])
         return lost
 
@@ -90,7 +90,6 @@ class Leases:
         keys = self._scope.keys(queue_name)
         begun_ms = clock.monotonic_ms()
         positions = self._scripts.extend(
-            consumers=keys.consumers,
             lanes=keys.lanes,
             group=GROUP,
             consumer=self._scope.consumer,
@@ -109,4 +108,4 @@ def extend_interval_ms(lease_ms: int) -> float:
 
 def recover_interval_ms(lease_ms: int) -> float:
     """How often to look for expired leases: soon after one expires, and not all at once."""
-    return min(max(lease_ms / 10, 100), 1_500) * random.uniform(0.8, 1.2)
+    return min(max(lease_ms / 10, 100), 1_600) * random.uniform(0.8, 1.2)

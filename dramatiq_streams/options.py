@@ -15,6 +15,7 @@ from .lanes import DEFAULT_LANES, Lanes
 
 DEFAULT_NAMESPACE = "dramatiq-streams"
 DEFAULT_LEASE_MS = 60_000
+DEFAULT_DISCONNECT_GRACE_MS = 10_000
 DEFAULT_MAX_DELIVERIES = 5
 DEFAULT_DEAD_MESSAGE_TTL_MS = 7 * 86_400_000
 
@@ -37,6 +38,7 @@ class BrokerOptions:
     namespace: str
     lanes: Lanes
     lease_ms: int
+    disconnect_grace_ms: int
     max_deliveries: int
     dead_message_ttl_ms: int
 
@@ -47,6 +49,7 @@ class BrokerOptions:
         namespace: object,
         lanes: Sequence[str] | Mapping[str, float] | None,
         lease: object,
+        disconnect_grace: object,
         max_deliveries: object,
         dead_message_ttl: object,
     ) -> BrokerOptions:
@@ -59,6 +62,9 @@ class BrokerOptions:
             namespace=_namespace(namespace),
             lanes=Lanes.of(DEFAULT_LANES if lanes is None else lanes),
             lease_ms=_whole("lease", lease, 1_000, 60 * _MINUTE_MS, "milliseconds"),
+            disconnect_grace_ms=_whole(
+                "disconnect_grace", disconnect_grace, 1_000, 60 * _MINUTE_MS, "milliseconds"
+            ),
             max_deliveries=_whole("max_deliveries", max_deliveries, 1, 1_000_000, "deliveries"),
             dead_message_ttl_ms=_whole(
                 "dead_message_ttl", dead_message_ttl, 1_000, 100 * _YEAR_MS, "milliseconds"

@@ -11,21 +11,25 @@ import socket
 import threading
 import uuid
 
+from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
 
 from .checks import log_findings
-from .connections import Connections, Executor, check_server
+from .connections import Connections, Executor, Presence, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
 from .errors import StreamsError
+from .isolation import Isolation
 from .leases import Leases, extend_interval_ms, recover_interval_ms
+from .liveness import Liveness
 from .maintenance import Duty, Maintenance
 from .options import BrokerOptions
 from .outbox import Outbox
 from .queues import Queues
 from .scope import Scope
 from .settlement import Settlement
+from .watch import Watch, beat_interval_ms
 
 #: How often dead letters are looked through for old ones.
 EXPIRE_INTERVAL_MS = 60_000.0
@@ -40,6 +44,8 @@ class Process:
         self._connections = connections
         self._options = options
         self._scope = Scope(options.namespace, options.lanes, name)
+        self._isolation = Isolation(max_deliveries=options.max_deliveries)
+        self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._starting = threading.Lock()
         self._maintenance: Maintenance | None = None
@@ -67,7 +73,11 @@ class Process:
         found = self._settlements.get(queue_name)
         if found is None:
             made = Settlement(
-                queue_name, queues=self.queues, delays=self.delays, dead_letters=self.dead_letters
+                queue_name,
+                queues=self.queues,
+                delays=self.delays,
+                dead_letters=self.dead_letters,
+                on_settled=self._isolation.leave,
             )
             found = self._settlements.setdefault(queue_name, made)
         return found
@@ -78,6 +88,7 @@ class Process:
         settlement = self.settlement(queue_name)
         self._start_maintenance()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
+        self._readers[queue_name] = connection.presence
         return StreamsConsumer(
             queue_name,
             prefetch=prefetch,
@@ -88,6 +99,7 @@ class Process:
             queues=Queues(connection, self._scope),
             forwarder=self.queues,
             settlement=settlement,
+            isolation=self._isolation,
         )
 
     def close(self) -> None:
@@ -95,11 +107,13 @@ class Process:
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
-        for settlement in self._settlements.values():
+        for queue_name, settlement in self._settlements.items():
             try:
                 settlement.send_acks()
-            except StreamsError as error:
-                self.logger.warning("The server refuses the last acks: %s", error)
+                if queue_name in self._readers:
+                    self._watch.leave(queue_name)
+            except (BrokerConnectionError, StreamsError) as error:
+                self.logger.warning("The broker is closed without the server: %s", error)
         self._caretaker.close()
         self.executor.close()
 
@@ -111,6 +125,7 @@ class Process:
 
     def _duties(self) -> list[Duty]:
         leases = Leases(self._caretaker, self._scope)
+        watch = self._watch
         letters = self._dead_letters(self._caretaker)
         lease_ms = self._options.lease_ms
         # In this order: a recovery must find our own leases extended.
@@ -123,9 +138,30 @@ class Process:
                 lambda: self._recover(leases),
                 lambda: recover_interval_ms(lease_ms),
             ),
+            Duty(
+                "watch over the workers",
+                lambda: self._tend(watch),
+                lambda: beat_interval_ms(
+                    lease_ms=lease_ms, disconnect_grace_ms=self._options.disconnect_grace_ms
+                ),
+            ),
             Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
             Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
+
+    @property
+    def _watch(self) -> Watch:
+        return Watch(
+            Liveness(self._caretaker, self._scope),
+            self._options,
+            consumer=self._scope.consumer,
+            presence=self._caretaker.presence,
+            readers=lambda queue_name: filter(None, [self._readers.get(queue_name)]),
+        )
+
+    def _tend(self, watch: Watch) -> None:
+        for queue_name in list(self._settlements):
+            watch.tend(queue_name)
 
     def _extend(self, leases: Leases) -> None:
         for queue_name, settlement in list(self._settlements.items()):

@@ -79,6 +79,23 @@ class Scripts:
         """Run `ack.lua`."""
         return self._run("ack", [wake, *lanes], [group, consumer, _json(acks)])
 
+    def beat(
+        self,
+        *,
+        consumers: str,
+        connections: str,
+        host: str,
+        consumer: str,
+        ids: str,
+        identity: str,
+        host_ttl: int,
+        late: int,
+        limit: int,
+    ) -> list[Any]:
+        """Run `beat.lua`."""
+        keys = [consumers, connections, host]
+        return self._run("beat", keys, [consumer, ids, identity, host_ttl, late, limit])
+
     def delay(
         self,
         *,
@@ -99,16 +116,26 @@ class Scripts:
         return self._run("ensure_groups", [wake, *lanes], [group])
 
     def extend(
+        self, *, lanes: Sequence[str], group: str, consumer: str, held: Iterable[Any]
+    ) -> list[int]:
+        """Run `extend.lua`."""
+        return self._run("extend", [*lanes], [group, consumer, _json(held)])
+
+    def forget(
         self,
         *,
         consumers: str,
+        connections: str,
+        host: str,
+        wake: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
-        held: Iterable[Any],
-    ) -> list[int]:
-        """Run `extend.lua`."""
-        return self._run("extend", [consumers, *lanes], [group, consumer, _json(held)])
+        heartbeat: str,
+    ) -> int:
+        """Run `forget.lua`."""
+        keys = [consumers, connections, host, wake, *lanes]
+        return self._run("forget", keys, [group, consumer, heartbeat])
 
     def hand_over(
         self,
@@ -220,6 +247,27 @@ class Scripts:
     ) -> int:
         """Run `release.lua`."""
         return self._run("release", [wake, *lanes], [group, consumer, released, _json(entries)])
+
+    def release_dead(
+        self,
+        *,
+        consumers: str,
+        wake: str,
+        dead: str,
+        lanes: Sequence[str],
+        group: str,
+        consumer: str,
+        released: str,
+        heartbeat: str,
+        limit: int,
+        max_deliveries: int,
+        lane_names: Sequence[str],
+        ttl: int,
+    ) -> list[int]:
+        """Run `release_dead.lua`."""
+        suspect = [group, consumer, released, heartbeat, limit]
+        judgement = [max_deliveries, _json(lane_names), ttl]
+        return self._run("release_dead", [consumers, wake, dead, *lanes], [*suspect, *judgement])
 
     def release_unheld(
         self,

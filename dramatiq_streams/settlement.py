@@ -7,7 +7,7 @@ Refusals are expected: an entry whose lease was lost belongs to somebody else.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dramatiq.broker import MessageProxy
@@ -26,10 +26,16 @@ class Settlement:
     """Settles the deliveries of one queue."""
 
     def __init__(
-        self, queue_name: str, *, queues: Queues, delays: Delays, dead_letters: DeadLetters
+        self,
+        queue_name: str,
+        *,
+        queues: Queues,
+        delays: Delays,
+        dead_letters: DeadLetters,
+        on_settled: Callable[[Entry], None] | None = None,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
-        self.holdings = Holdings()
+        self.holdings = Holdings(on_settled)
         self._queue_name = queue_name
         self._queues = queues
         self._delays = delays

@@ -1,9 +1,8 @@
 --[[
-Give a consumer a full lease again for everything that it still holds, and note its heartbeat.
+Give a consumer a full lease again for everything that it still holds.
 
 KEYS
-  consumers  zset    consumer -> last heartbeat
-  lanes...   stream  highest first
+  lanes...  stream  highest first
 ARGV
   group     str   the consumer group
   consumer  str   who is alive
@@ -11,11 +10,9 @@ ARGV
 RETURNS
   array     positions in `held` of those that were lost
 ]]
---- @include "now"
 --- @include "owned"
 
-local consumers = KEYS[1]
-local lanes = { unpack(KEYS, 2) }
+local lanes = KEYS
 local group, consumer, held = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 
 local lost = {}
@@ -28,6 +25,4 @@ for position, entry in ipairs(held) do
         table.insert(lost, position)
     end
 end
--- A refusal (out of memory) must not hide what was lost.
-redis.pcall("ZADD", consumers, now(), consumer)
 return lost

@@ -23,6 +23,7 @@ RETURNS
 --- @include "remove"
 --- @include "body"
 --- @include "bury"
+--- @include "reclaim"
 --- @include "wake_one"
 
 local wake, dead = KEYS[1], KEYS[2]
@@ -31,39 +32,24 @@ local group, released, lease, cursors = ARGV[1], ARGV[2], ARGV[3], cjson.decode(
 local limit, max_deliveries = ARGV[5], tonumber(ARGV[6])
 local lane_names, ttl = cjson.decode(ARGV[7]), tonumber(ARGV[8])
 
-local recovered, given_up = 0, 0
-local function judge(position, entry)
-    local lane = lanes[position]
-    local stored = redis.call("XRANGE", lane, entry, entry)[1]
-    local pending = redis.call("XPENDING", lane, group, entry, entry, 1)[1]
-    if not stored then
-        -- Redis 6.2 keeps claiming what was deleted from the stream.
-        redis.call("XACK", lane, group, entry)
-    elseif pending[4] < max_deliveries then
-        recovered = recovered + 1
-    else
-        bury(dead, ttl, now(), {
-            message = body(stored[2]), reason = "max_deliveries",
-            error = "Delivered " .. pending[4] .. " times and never settled.",
-            lane = lane_names[position], entry = entry, deliveries = pending[4],
-        })
-        remove(lane, group, { entry })
-        given_up = given_up + 1
-    end
-end
-
+local counts = { [0] = 0, 0, 0 }
 local next_cursors = {}
 for position, lane in ipairs(lanes) do
+    local at = {
+        lane = lane, lane_name = lane_names[position], group = group,
+        dead = dead, ttl = ttl, max_deliveries = max_deliveries,
+    }
     -- JUSTID: the count of deliveries stays; it grows when somebody takes the entry.
     local claimed = redis.pcall(
         "XAUTOCLAIM", lane, group, released, lease, cursors[position], "COUNT", limit, "JUSTID"
     )
     for _, entry in ipairs(not claimed.err and claimed[2] or {}) do
-        judge(position, entry)
+        local verdict = reclaim(at, entry, now, body, bury, remove)
+        counts[verdict] = counts[verdict] + 1
     end
     next_cursors[position] = claimed.err and "0-0" or claimed[1]
 end
-if recovered > 0 then
+if counts[1] > 0 then
     wake_one(wake)
 end
-return { recovered, given_up, unpack(next_cursors) }
+return { counts[1], counts[2], unpack(next_cursors) }

@@ -1,0 +1,167 @@
+"""Heartbeats of consumers, and what is done about one that has died."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .connections import Executor
+from .identity import Identity
+from .keys import GROUP, RELEASED
+from .scope import Scope
+from .scripts import Scripts
+
+#: The most entries of each lane that one script call frees.
+RELEASE_LIMIT = 500
+
+#: The most late consumers that one heartbeat returns.
+LATE_LIMIT = 50
+
+#: The key of the registry where processes cannot check each other: never written.
+_NO_HOST = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Late:
+    """A consumer whose heartbeat is overdue."""
+
+    consumer: str
+    #: Server milliseconds.
+    heartbeat_ms: int
+    overdue_ms: int
+    connection_ids: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What a heartbeat returned: who is on this host, and whose heartbeat is late."""
+
+    neighbours: dict[str, Identity]
+    late: list[Late]
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """What became of a dead consumer's deliveries."""
+
+    released: int
+    dead_lettered: int
+
+
+class Liveness:
+    """Who is alive, on every queue of a scope."""
+
+    def __init__(self, executor: Executor, scope: Scope) -> None:
+        self._executor = executor
+        self._scripts = Scripts(executor)
+        self._scope = scope
+
+    def beat(
+        self,
+        queue_name: str,
+        *,
+        connection_ids: Iterable[int],
+        identity: Identity | None,
+        host: str | None,
+        host_ttl_ms: int,
+        late_ms: int,
+    ) -> Pulse:
+        """Note that this consumer is alive; returns who else may be looked at."""
+        keys = self._scope.keys(queue_name)
+        is_checkable = identity is not None and host is not None
+        server_ms, count, *rest = self._scripts.beat(
+            consumers=keys.consumers,
+            connections=keys.connections,
+            host=keys.host(host or _NO_HOST),
+            consumer=self._scope.consumer,
+            ids=" ".join(map(str, connection_ids)),
+            identity=str(identity) if is_checkable else "",
+            host_ttl=host_ttl_ms,
+            late=late_ms,
+            limit=LATE_LIMIT,
+        )
+        pairs = zip(*[iter(map(bytes.decode, rest[: 2 * count]))] * 2, strict=True)
+        found = {name: Identity.parse(text) for name, text in pairs}
+        triples = zip(*[iter(rest[2 * count :])] * 3, strict=True)
+        return Pulse(
+            {name: identity for name, identity in found.items() if identity is not None},
+            [_late(server_ms, *triple) for triple in triples],
+        )
+
+    def connected(self, connection_ids: Iterable[int]) -> frozenset[int]:
+        """Which of *connection_ids* the server still has a connection for.
+
+        Raises:
+            CommandFailed: An ACL forbids CLIENT LIST.
+        """
+        ids = sorted(connection_ids)
+        if not ids:
+            return frozenset()
+        text: bytes = self._executor.execute("CLIENT", "LIST", "ID", *ids)
+        return frozenset(map(int, re.findall(rb"^id=(\d+) ", text, re.MULTILINE)))
+
+    def release_dead(
+        self,
+        queue_name: str,
+        consumer: str,
+        *,
+        heartbeat_ms: int | None,
+        max_deliveries: int,
+        dead_ttl_ms: int,
+    ) -> Freed:
+        """Free all that *consumer* holds, for whoever reads next.
+
+        Nothing happens if it has sent a heartbeat after *heartbeat_ms*; None when it is provably
+        gone. What was delivered *max_deliveries* times becomes a dead letter.
+        """
+        keys = self._scope.keys(queue_name)
+        released = dead_lettered = 0
+        looked_at = RELEASE_LIMIT
+        while looked_at >= RELEASE_LIMIT:
+            freed, given_up, looked_at = self._scripts.release_dead(
+                consumers=keys.consumers,
+                wake=keys.wake,
+                dead=keys.dead,
+                lanes=keys.lanes,
+                group=GROUP,
+                consumer=consumer,
+                released=RELEASED,
+                heartbeat="" if heartbeat_ms is None else str(heartbeat_ms),
+                limit=RELEASE_LIMIT,
+                max_deliveries=max_deliveries,
+                lane_names=self._scope.lanes.names,
+                ttl=dead_ttl_ms,
+            )
+            released, dead_lettered = released + freed, dead_lettered + given_up
+        return Freed(released, dead_lettered)
+
+    def forget(
+        self, queue_name: str, consumer: str, *, heartbeat_ms: int | None, host: str | None
+    ) -> bool:
+        """Remove *consumer* from the server if it holds nothing; returns whether it was removed.
+
+        Not if it has sent a heartbeat after *heartbeat_ms*; None when it is certainly gone.
+        """
+        keys = self._scope.keys(queue_name)
+        removed = self._scripts.forget(
+            consumers=keys.consumers,
+            connections=keys.connections,
+            host=keys.host(host or _NO_HOST),
+            wake=keys.wake,
+            lanes=keys.lanes,
+            group=GROUP,
+            consumer=consumer,
+            heartbeat="" if heartbeat_ms is None else str(heartbeat_ms),
+        )
+        return removed == 1
+
+
+def _late(server_ms: int, consumer: bytes, heartbeat: bytes, ids: bytes) -> Late:
+    heartbeat_ms = int(float(heartbeat))
+    return Late(
+        consumer=consumer.decode(),
+        heartbeat_ms=heartbeat_ms,
+        overdue_ms=server_ms - heartbeat_ms,
+        connection_ids=frozenset(int(text) for text in ids.split() if text.isdigit()),
+    )

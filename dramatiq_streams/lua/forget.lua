@@ -1,0 +1,38 @@
+--[[
+Remove a consumer that holds nothing and has gone; one that holds anything stays.
+
+KEYS
+  consumers    zset    consumer -> last heartbeat
+  connections  hash    consumer -> ids of its connections
+  host         hash    consumer -> identity of its process, of one host only
+  wake         stream  wakes a blocked consumer
+  lanes...     stream  highest first
+ARGV
+  group      str  the consumer group
+  consumer   str  who has gone
+  heartbeat  str  the last heartbeat it may have sent; "" when it is certainly gone
+RETURNS
+  int        1 when it was removed, else 0
+]]
+
+local consumers, connections, host, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lanes = { unpack(KEYS, 5) }
+local group, consumer, heartbeat = ARGV[1], ARGV[2], ARGV[3]
+
+local last = redis.call("ZSCORE", consumers, consumer)
+if heartbeat ~= "" and last and tonumber(last) > tonumber(heartbeat) then
+    return 0
+end
+for _, lane in ipairs(lanes) do
+    local held = redis.pcall("XPENDING", lane, group, "-", "+", 1, consumer)
+    if not held.err and #held > 0 then
+        return 0
+    end
+end
+for _, stream in ipairs({ wake, unpack(lanes) }) do
+    redis.pcall("XGROUP", "DELCONSUMER", stream, group, consumer)
+end
+redis.call("ZREM", consumers, consumer)
+redis.call("HDEL", connections, consumer)
+redis.call("HDEL", host, consumer)
+return 1

@@ -1,0 +1,128 @@
+"""Notices dead consumers in seconds, by three proofs; the lease stands behind all of them.
+
+1. A process of this host that has provably ended (its pid is gone, or belongs to another by now).
+2. A process whose heartbeat is overdue by the disconnect grace while the server has none of its
+   connections any more. The server sees a connection close when a process dies, wherever it ran.
+   Only a watcher that has itself been connected for that long may judge: after a restart or a
+   failover everybody is disconnected, and the quickest must not bury the others.
+3. An expired lease: see `leases`.
+
+A living process that can reach the server passes all three: a busy one keeps its connections, and
+one that lost them is back, with a heartbeat, within the grace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dramatiq.logging import get_logger
+
+from . import clock
+from .connections import Presence
+from .errors import CommandFailed
+from .identity import Identity, host_id
+from .liveness import Late, Liveness, Pulse
+from .options import BrokerOptions
+
+#: A consumer that is late by this much, and holds nothing, is forgotten.
+FORGET_MS = 600_000
+
+
+class Watch:
+    """Beats for this consumer and watches over the others, on each queue it consumes."""
+
+    def __init__(
+        self,
+        liveness: Liveness,
+        options: BrokerOptions,
+        *,
+        consumer: str,
+        presence: Presence,
+        readers: Callable[[str], Iterable[Presence]],
+    ) -> None:
+        self.logger = get_logger(__name__, type(self))
+        self._liveness = liveness
+        self._options = options
+        self._consumer = consumer
+        self._presence = presence
+        self._readers = readers
+        self._identity = Identity.own()
+        self._may_list_clients = True
+
+    def tend(self, queue_name: str) -> None:
+        """Send a heartbeat, and free what dead consumers of *queue_name* hold."""
+        pulse = self._beat(queue_name)
+        self._bury_neighbours(queue_name, pulse)
+        late = [one for one in pulse.late if one.consumer != self._consumer]
+        for one in self._disconnected(late):
+            self._free(queue_name, one.consumer, one.heartbeat_ms, "is disconnected")
+        for one in late:
+            if one.overdue_ms > max(FORGET_MS, 2 * self._options.lease_ms):
+                self._liveness.forget(
+                    queue_name, one.consumer, heartbeat_ms=one.heartbeat_ms, host=self._host
+                )
+
+    def leave(self, queue_name: str) -> None:
+        """Forget this consumer, if it holds nothing, when its process ends in good order."""
+        self._liveness.forget(queue_name, self._consumer, heartbeat_ms=None, host=self._host)
+
+    @property
+    def _host(self) -> str | None:
+        return host_id(self._presence.address)
+
+    def _beat(self, queue_name: str) -> Pulse:
+        presences = [self._presence, *self._readers(queue_name)]
+        ids = {one.client_id for one in presences if one.client_id is not None}
+        return self._liveness.beat(
+            queue_name,
+            connection_ids=ids,
+            identity=self._identity,
+            host=self._host,
+            host_ttl_ms=max(FORGET_MS, 2 * self._options.lease_ms),
+            late_ms=self._options.disconnect_grace_ms,
+        )
+
+    def _bury_neighbours(self, queue_name: str, pulse: Pulse) -> None:
+        for consumer, identity in pulse.neighbours.items():
+            if consumer != self._consumer and identity.is_gone:
+                self._free(queue_name, consumer, None, "has ended")
+                self._liveness.forget(queue_name, consumer, heartbeat_ms=None, host=self._host)
+
+    def _disconnected(self, late: list[Late]) -> list[Late]:
+        """Those of *late* that the server has no connection of, as far as it can be known."""
+        grace_ms = self._options.disconnect_grace_ms
+        connected_ms = clock.monotonic_ms() - self._presence.since_ms
+        known = [one for one in late if one.connection_ids]
+        if not known or not self._may_list_clients or connected_ms < grace_ms:
+            return []
+        try:
+            alive = self._liveness.connected(frozenset().union(*(k.connection_ids for k in known)))
+        except CommandFailed as error:
+            self._may_list_clients = False
+            self.logger.debug("Disconnected consumers are found by their lease only: %s", error)
+            return []
+        return [one for one in known if not one.connection_ids & alive]
+
+    def _free(self, queue_name: str, consumer: str, heartbeat_ms: int | None, why: str) -> None:
+        freed = self._liveness.release_dead(
+            queue_name,
+            consumer,
+            heartbeat_ms=heartbeat_ms,
+            max_deliveries=self._options.max_deliveries,
+            dead_ttl_ms=self._options.dead_message_ttl_ms,
+        )
+        if freed.released or freed.dead_lettered:
+            self.logger.warning(
+                "Consumer %r of queue %r %s: %d of its messages are free again, %d were delivered"
+                " too often and are dead letters now.",
+                consumer,
+                queue_name,
+                why,
+                freed.released,
+                freed.dead_lettered,
+            )
+
+
+def beat_interval_ms(*, lease_ms: int, disconnect_grace_ms: int) -> float:
+    """How often to beat: several times within the grace, and often enough to notice in 2 s."""
+    return min(1_500.0, lease_ms / 3, disconnect_grace_ms / 4)
