@@ -19,20 +19,11 @@ from . import clock
 from .errors import (
     CommandFailed,
     GroupMissing,
-    InvalidOption,
     ServerOutOfMemory,
     StreamsError,
     UnsupportedServer,
 )
-
-#: Seconds to wait for a reply, unless the user says otherwise; blocking reads add their own time.
-DEFAULT_SOCKET_TIMEOUT = 10.0
-DEFAULT_CONNECT_TIMEOUT = 5.0
-LONGEST_SOCKET_TIMEOUT = 86_400
-_DEFAULTS = {
-    "socket_timeout": DEFAULT_SOCKET_TIMEOUT,
-    "socket_connect_timeout": DEFAULT_CONNECT_TIMEOUT,
-}
+from .urls import completed, pool_of, refuse_unknown
 
 # A server in one of these states does nothing now and may serve again soon (Redis' error codes).
 _UNABLE_NOW = re.compile(
@@ -45,8 +36,10 @@ _UNABLE_NOW_CLASSES = (
     redis.exceptions.ClusterError,
     redis.exceptions.TryAgainError,
 )
+# A server that says so is not the master: another one may be.
+_NOT_MASTER = re.compile(r"\b(READONLY|MASTERDOWN)\b")
+_NOT_MASTER_CLASSES = (redis.ReadOnlyError, redis.exceptions.MasterDownError)
 _GROUP_MISSING = re.compile(r"\b(NOGROUP|UNBLOCKED)\b")
-_CREDENTIALS = re.compile(r"//.*@")
 _OUT_OF_MEMORY = re.compile(r"\bOOM\b")
 
 Command = tuple[Any, ...]
@@ -129,6 +122,7 @@ class Executor:
             connection.send_command(*command)
             return connection.read_response()
         except (redis.RedisError, OSError) as error:
+            self._leave_if_no_master(connection, error)
             raise as_broker_error(error) from error
         except BaseException:
             # TimeLimitExceeded or Shutdown was raised in this thread: the reply is still to come,
@@ -138,24 +132,25 @@ class Executor:
         finally:
             self._pool.release(connection)
 
-    def execute_blocking(self, *command: Any, alarm: Alarm) -> Any:
+    def execute_blocking(self, *command: Any, then: Command, alarm: Alarm) -> tuple[Any, Any]:
         """As `execute`, for a command that blocks on the server; *alarm* rings meanwhile.
 
+        *then* is sent along, is run when *command* is done, and costs no round trip: two replies.
         The server's own timeouts are up to a tenth of a second late (its `hz`); alarms are not.
         A reply that takes longer than the socket timeout is not coming any more.
         """
         connection = self._connect()
         deadline_ms = clock.monotonic_ms() + self._pool.connection_kwargs["socket_timeout"] * 1000
         try:
-            connection.send_command(*command)
+            connection.send_packed_command(connection.pack_commands([command, then]))
             while not connection.can_read(timeout=_seconds_to_wait(alarm, deadline_ms)):
                 if clock.monotonic_ms() >= deadline_ms:
                     raise redis.TimeoutError("The reply to a blocking command is overdue.")
                 if alarm.seconds_left() <= 0:
                     alarm.ring()
-            return connection.read_response()
-        except redis.ResponseError as error:
-            raise as_broker_error(error) from error
+            # Both before one is raised: the next command must not read the other's reply.
+            replies = _read(connection), _read(connection)
+            self._leave_if_no_master(connection, replies[0])
         except (redis.RedisError, OSError) as error:
             connection.disconnect()
             raise as_broker_error(error) from error
@@ -164,6 +159,10 @@ class Executor:
             raise
         finally:
             self._pool.release(connection)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                raise as_broker_error(reply) from reply
+        return replies
 
     def execute_many(self, commands: Sequence[Command]) -> list[Any]:
         """Send *commands* in one go; an error reply stands in the list as an exception.
@@ -175,7 +174,9 @@ class Executor:
         connection = self._connect()
         try:
             connection.send_packed_command(connection.pack_commands(commands))
-            return [_read(connection) for _ in commands]
+            replies = [_read(connection) for _ in commands]
+            for reply in replies:
+                self._leave_if_no_master(connection, reply)
         except (redis.RedisError, OSError) as error:
             raise as_broker_error(error) from error
         except BaseException:
@@ -183,10 +184,19 @@ class Executor:
             raise
         finally:
             self._pool.release(connection)
+        return [as_broker_error(r) if isinstance(r, Exception) else r for r in replies]
 
     def close(self) -> None:
         """Close every connection; the next command opens a new one."""
         self._pool.disconnect()
+
+    def _leave_if_no_master(self, connection: Any, reply: Any) -> None:
+        """After a failover: connect anew next time, to the server that is the master then."""
+        if not isinstance(reply, Exception):
+            return
+        if isinstance(reply, _NOT_MASTER_CLASSES) or _NOT_MASTER.search(str(reply)):
+            connection.disconnect()
+            self._pool.disconnect(inuse_connections=False)
 
     def _connect(self) -> Any:
         try:
@@ -208,11 +218,10 @@ class Connections:
         client: redis.Redis | None,
         parameters: Mapping[str, Any],
     ) -> None:
-        given = _pool_of(url, client, parameters)
+        given = pool_of(url, client, parameters)
         self._connection_class = given.connection_class
         self._parameters: dict[str, Any] = {
-            **_DEFAULTS,
-            **{name: value for name, value in given.connection_kwargs.items() if value is not None},
+            **completed(given.connection_kwargs),
             "decode_responses": False,
             "protocol": 2,
             "retry": Retry(NoBackoff(), 0),
@@ -220,8 +229,7 @@ class Connections:
             "retry_on_error": [],
         }
         self._parameters.pop("maint_notifications_config", None)
-        _refuse_bad_timeouts(self._parameters)
-        _refuse_unknown_parameters(self._connection_class, self._parameters)
+        refuse_unknown(self._connection_class, self._parameters)
 
     @property
     def is_default_user(self) -> bool:
@@ -273,60 +281,6 @@ def check_server(executor: Executor) -> None:
     )
 
 
-def _pool_of(
-    url: str | None, client: redis.Redis | None, parameters: Mapping[str, Any]
-) -> redis.ConnectionPool:
-    if client is not None:
-        if url is not None or parameters:
-            given = ["url"] * (url is not None) + sorted(parameters)
-            raise InvalidOption(f"client= is complete in itself: leave out {', '.join(given)}.")
-        return _pool_of_client(client)
-    try:
-        if url is None:
-            return redis.Redis(**{**_DEFAULTS, **parameters}).connection_pool
-        if not isinstance(url, str):
-            raise InvalidOption.of("url", url, "a string such as redis://localhost:6379/0")
-        if url.startswith("embedded:"):
-            from .embedded import embedded_pool_parameters
-
-            return redis.ConnectionPool(**{**parameters, **embedded_pool_parameters(url)})
-        return redis.ConnectionPool.from_url(url, **parameters)
-    except InvalidOption:
-        raise
-    except TypeError as error:
-        raise InvalidOption(f"A connection option is not possible: {error}.") from error
-    except ValueError as error:
-        shown = _CREDENTIALS.sub("//***@", str(url))
-        raise InvalidOption(f"url={shown!r} is not possible: {error}") from error
-
-
-def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:
-    pool: Any = getattr(client, "connection_pool", None)
-    if type(pool) not in (redis.ConnectionPool, redis.BlockingConnectionPool):
-        raise InvalidOption.of("client", client, "a redis.Redis with an ordinary connection pool")
-    return pool  # type: ignore[no-any-return]
-
-
-def _refuse_bad_timeouts(parameters: Mapping[str, Any]) -> None:
-    for name in ("socket_timeout", "socket_connect_timeout"):
-        value = parameters[name]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not 0 < value <= LONGEST_SOCKET_TIMEOUT:
-            allowed = f"a number of seconds above 0, at most {LONGEST_SOCKET_TIMEOUT}"
-            raise InvalidOption.of(name, value, allowed)
-
-
-def _refuse_unknown_parameters(connection_class: Any, parameters: Mapping[str, Any]) -> None:
-    """Construct a connection, which opens nothing, so that a wrong option fails now."""
-    try:
-        connection_class(**parameters)
-    except TypeError as error:
-        hint = " For TLS use a rediss:// URL." if "'ssl'" in str(error) else ""
-        raise InvalidOption(f"A connection option is not possible: {error}.{hint}") from error
-    except (ValueError, redis.RedisError) as error:
-        raise InvalidOption(f"A connection option is not possible: {error}") from error
-
-
 def _seconds_to_wait(alarm: Alarm, deadline_ms: float) -> float:
     return max(min(alarm.seconds_left(), (deadline_ms - clock.monotonic_ms()) / 1000), 0.0)
 
@@ -335,4 +289,4 @@ def _read(connection: Any) -> Any:
     try:
         return connection.read_response()
     except redis.ResponseError as error:
-        return as_broker_error(error)
+        return error

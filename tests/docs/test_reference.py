@@ -11,13 +11,13 @@ from dramatiq.errors import DramatiqError
 import crawl_actors
 import dramatiq_streams
 from dramatiq_streams import StreamsBroker, embedded, errors, keys, lanes, options
-from dramatiq_streams.connections import (
+from dramatiq_streams.embedded import EmbeddedConnection
+from dramatiq_streams.queues import FORWARD_LIMIT
+from dramatiq_streams.urls import (
     DEFAULT_CONNECT_TIMEOUT,
     DEFAULT_SOCKET_TIMEOUT,
     LONGEST_SOCKET_TIMEOUT,
 )
-from dramatiq_streams.embedded import EmbeddedConnection
-from dramatiq_streams.queues import FORWARD_LIMIT
 from tests.docs.pages import DocPage, code_names, page
 
 OPTIONS = "docs/reference/options.md"

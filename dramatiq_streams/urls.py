@@ -1,0 +1,103 @@
+"""From what a user gives, a URL or a client or options, to the parameters of connections.
+
+Nothing here connects: what is wrong is said at once, without a server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import redis
+
+from . import sentinel
+from .errors import InvalidOption
+
+#: Seconds to wait for a reply, unless the user says otherwise; blocking reads add their own time.
+DEFAULT_SOCKET_TIMEOUT = 10.0
+DEFAULT_CONNECT_TIMEOUT = 5.0
+LONGEST_SOCKET_TIMEOUT = 86_400
+
+_DEFAULTS = {
+    "socket_timeout": DEFAULT_SOCKET_TIMEOUT,
+    "socket_connect_timeout": DEFAULT_CONNECT_TIMEOUT,
+}
+_CREDENTIALS = re.compile(r"//.*@")
+_PASSWORDS = re.compile(r"(password=)[^&]*")
+
+
+def pool_of(
+    url: str | None, client: redis.Redis | None, parameters: Mapping[str, Any]
+) -> redis.ConnectionPool:
+    """A pool that knows how to connect as asked; of a client it is the client's own.
+
+    Raises:
+        InvalidOption: Naming the option, and what is allowed. Passwords are not shown.
+    """
+    if client is not None:
+        if url is not None or parameters:
+            given = ["url"] * (url is not None) + sorted(parameters)
+            raise InvalidOption(f"client= is complete in itself: leave out {', '.join(given)}.")
+        return _pool_of_client(client)
+    try:
+        return _pool_of_url(url, parameters)
+    except InvalidOption:
+        raise
+    except TypeError as error:
+        raise InvalidOption(f"A connection option is not possible: {error}.") from error
+    except ValueError as error:
+        shown = _PASSWORDS.sub(r"\1***", _CREDENTIALS.sub("//***@", str(url)))
+        raise InvalidOption(f"url={shown!r} is not possible: {error}") from error
+
+
+def completed(given: Mapping[str, Any]) -> dict[str, Any]:
+    """*given* with our defaults where it says nothing.
+
+    Raises:
+        InvalidOption: A timeout is not possible.
+    """
+    parameters = {**_DEFAULTS, **{name: given[name] for name in given if given[name] is not None}}
+    for name in _DEFAULTS:
+        value = parameters[name]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not 0 < value <= LONGEST_SOCKET_TIMEOUT:
+            allowed = f"a number of seconds above 0, at most {LONGEST_SOCKET_TIMEOUT}"
+            raise InvalidOption.of(name, value, allowed)
+    return parameters
+
+
+def refuse_unknown(connection_class: Any, parameters: Mapping[str, Any]) -> None:
+    """Construct a connection, which opens nothing, so that a wrong option fails now.
+
+    Raises:
+        InvalidOption: Naming it.
+    """
+    try:
+        connection_class(**parameters)
+    except TypeError as error:
+        hint = " For TLS use a rediss:// URL." if "'ssl'" in str(error) else ""
+        raise InvalidOption(f"A connection option is not possible: {error}.{hint}") from error
+    except (ValueError, redis.RedisError) as error:
+        raise InvalidOption(f"A connection option is not possible: {error}") from error
+
+
+def _pool_of_url(url: str | None, parameters: Mapping[str, Any]) -> redis.ConnectionPool:
+    if url is None:
+        return redis.Redis(**{**_DEFAULTS, **parameters}).connection_pool
+    if not isinstance(url, str):
+        raise InvalidOption.of("url", url, "a string such as redis://localhost:6379/0")
+    if url.startswith("embedded:"):
+        from .embedded import embedded_pool_parameters
+
+        return redis.ConnectionPool(**{**parameters, **embedded_pool_parameters(url)})
+    if url.partition("://")[0] in sentinel.SCHEMES:
+        return redis.ConnectionPool(**sentinel.sentinel_pool_parameters(url, parameters))
+    return redis.ConnectionPool.from_url(url, **parameters)
+
+
+def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:
+    pool: Any = getattr(client, "connection_pool", None)
+    if type(pool) not in (redis.ConnectionPool, redis.BlockingConnectionPool):
+        raise InvalidOption.of("client", client, "a redis.Redis with an ordinary connection pool")
+    return pool  # type: ignore[no-any-return]
