@@ -1,12 +1,19 @@
 """A Dramatiq broker on Redis Streams consumer groups."""
 
 from .broker import StreamsBroker
+from .encoders import SigningEncoder
 from .errors import (
     CommandFailed,
+    EnqueueUnconfirmed,
     GroupMissing,
     InvalidOption,
+    MessageTooLarge,
+    NotEnqueued,
+    NotReplicated,
     PartlyEnqueued,
     ServerOutOfMemory,
+    SpoolFailed,
+    SpoolFull,
     StreamsError,
     UnknownLane,
     UnsupportedServer,
@@ -14,10 +21,17 @@ from .errors import (
 
 __all__ = [
     "CommandFailed",
+    "EnqueueUnconfirmed",
     "GroupMissing",
     "InvalidOption",
+    "MessageTooLarge",
+    "NotEnqueued",
+    "NotReplicated",
     "PartlyEnqueued",
     "ServerOutOfMemory",
+    "SigningEncoder",
+    "SpoolFailed",
+    "SpoolFull",
     "StreamsBroker",
     "StreamsError",
     "UnknownLane",

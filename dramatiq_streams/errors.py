@@ -7,11 +7,18 @@
         ├── UnsupportedServer
         ├── CommandFailed
         ├── GroupMissing
+        ├── MessageTooLarge          (also ValueError)
         ├── PartlyEnqueued           (also BrokerConnectionError)
+        ├── NotEnqueued              (also ConnectionFailed)
+        │   └── SpoolFull
+        ├── EnqueueUnconfirmed       (also ConnectionClosed)
+        ├── NotReplicated            (also BrokerConnectionError)
+        ├── SpoolFailed
         └── ServerOutOfMemory        (also BrokerConnectionError)
 
 Trouble with the connection is reported with dramatiq's own `ConnectionFailed` (nothing was
-sent) and `ConnectionClosed` (whether the server acted is not known).
+sent) and `ConnectionClosed` (whether the server acted is not known). Whatever tells of messages
+has them in `enqueued`, `unconfirmed` and `unsent`, lists that may be empty.
 """
 
 from __future__ import annotations
@@ -19,8 +26,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dramatiq.errors import BrokerConnectionError, DramatiqError
+from dramatiq.errors import (
+    BrokerConnectionError,
+    ConnectionClosed,
+    ConnectionFailed,
+    DramatiqError,
+)
 from dramatiq.message import Message
+
+#: How much of a message's arguments an error shows.
+_MOST_SHOWN = 200
 
 
 class StreamsError(DramatiqError):
@@ -55,6 +70,10 @@ class GroupMissing(StreamsError):
     """The consumer group or its stream is gone; it has to be created again."""
 
 
+class MessageTooLarge(StreamsError, ValueError):
+    """A message is larger than `max_message_bytes` when it is encoded; it was not sent."""
+
+
 class ServerOutOfMemory(StreamsError, BrokerConnectionError):
     """The server has reached `maxmemory` and refuses to store more; nothing was stored."""
 
@@ -83,3 +102,86 @@ class PartlyEnqueued(StreamsError, BrokerConnectionError):
         self.enqueued = list(enqueued)
         self.unconfirmed = list(unconfirmed)
         self.unsent = list(unsent)
+
+
+class NotEnqueued(StreamsError, ConnectionFailed):
+    """The server could not be reached, or could not serve, and a message was not enqueued.
+
+    Attributes:
+        enqueued: Empty.
+        unconfirmed: Empty.
+        unsent: The messages, as middleware saw them; they can be enqueued again.
+    """
+
+    def __init__(self, cause: object, *, unsent: Sequence[Message[Any]]) -> None:
+        super().__init__(f"{_named(unsent)} not enqueued: {cause}")
+        self.enqueued: list[Message[Any]] = []
+        self.unconfirmed: list[Message[Any]] = []
+        self.unsent = list(unsent)
+
+
+class SpoolFull(NotEnqueued):
+    """The server cannot be reached, and the spool has no room; a message was not enqueued.
+
+    Attributes: as `NotEnqueued`.
+    """
+
+
+class SpoolFailed(StreamsError):
+    """The file of the spool cannot be used."""
+
+
+class EnqueueUnconfirmed(StreamsError, ConnectionClosed):
+    """The connection broke before the server's reply: a message may or may not be enqueued.
+
+    Attributes:
+        enqueued: Empty.
+        unconfirmed: The messages; enqueueing them again can enqueue them twice.
+        unsent: Empty.
+    """
+
+    def __init__(self, cause: object, *, unconfirmed: Sequence[Message[Any]]) -> None:
+        super().__init__(f"{_named(unconfirmed)} perhaps not enqueued: {cause}")
+        self.enqueued: list[Message[Any]] = []
+        self.unconfirmed = list(unconfirmed)
+        self.unsent: list[Message[Any]] = []
+
+
+class NotReplicated(StreamsError, BrokerConnectionError):
+    """The server has stored messages, but too few replicas have confirmed them in time.
+
+    They will normally run, and are lost only if the server fails before a replica has them.
+
+    Attributes:
+        enqueued: What the server has stored: do not enqueue it again.
+        unconfirmed: Empty.
+        unsent: What was not sent any more; of `enqueue_many` only.
+        confirmed_by: How many replicas have confirmed the last of them.
+    """
+
+    def __init__(
+        self,
+        confirmed_by: int,
+        *,
+        wanted: int,
+        enqueued: Sequence[Message[Any]],
+        unsent: Sequence[Message[Any]] = (),
+    ) -> None:
+        super().__init__(
+            f"{_named(enqueued)} enqueued, but confirmed by {confirmed_by} replicas instead of"
+            f" {wanted}: a failover may lose what is not replicated. Do not enqueue it again."
+        )
+        self.enqueued = list(enqueued)
+        self.unconfirmed: list[Message[Any]] = []
+        self.unsent = list(unsent)
+        self.confirmed_by = confirmed_by
+
+
+def _named(messages: Sequence[Message[Any]]) -> str:
+    """A subject and its verb: one message by its id and text, many by their number."""
+    if len(messages) != 1:
+        return f"{len(messages)} messages were"
+    (message,) = messages
+    text = str(message)
+    shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+    return f"Message {message.message_id} of queue {message.queue_name!r}, {shown}, was"
