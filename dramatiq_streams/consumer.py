@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 
@@ -24,6 +25,9 @@ STALLED_MS = 100.0
 
 #: Milliseconds to sleep for when nothing is delayed: another consumer may know better.
 NOTHING_DUE_MS = 60_000.0
+
+#: Milliseconds after which a paused queue is looked at again.
+PAUSED_MS = 250.0
 
 #: After this many blocking reads in a row that brought nothing, the next read is a full one.
 QUIET_ROUNDS = 5
@@ -98,6 +102,7 @@ class StreamsConsumer(Consumer):
         self._reconcile_at_ms = 0.0
         self._quiet_rounds = 0
         self._is_ready = False
+        self._is_paused = False
         self._is_closed = False
 
     def __next__(self) -> MessageProxy | None:
@@ -234,6 +239,7 @@ class StreamsConsumer(Consumer):
             self._holdings.put_back(acks)
             raise
         self._settlement.confirm(acks, reading.refused)
+        self._note_pause(reading.is_paused)
         self._buffer.extend(reading.entries)
         self._spend(reading.entries)
         self._forwarding.expect(reading)
@@ -244,6 +250,9 @@ class StreamsConsumer(Consumer):
             return
         begun_ms = clock.monotonic_ms()
         try:
+            if self._is_paused:
+                time.sleep(min(wait_ms, PAUSED_MS) / 1000)
+                return
             with self._holdings.reading():
                 blocked = self._queues.read_blocking(
                     self.queue_name, math.ceil(wait_ms), alarm=self._forwarding
@@ -280,14 +289,25 @@ class StreamsConsumer(Consumer):
         self._reconcile_at_ms = now_ms + self._lease_ms
 
     def _create_groups(self, error: GroupMissing) -> None:
-        """The queue was flushed, evicted or lost with its server: begin anew."""
-        self.logger.warning("Queue %r has to be created again: %s", self.queue_name, error)
+        """The queue was flushed, evicted or lost with its server: begin anew. Or it is paused."""
         try:
-            self._queues.ensure_groups(self.queue_name)
+            if not self._queues.ensure_groups(self.queue_name):
+                self._note_pause(True)
+                return
+            self.logger.warning("Queue %r had to be created again: %s", self.queue_name, error)
         except GroupMissing as again:
             raise ConnectionClosed(f"The consumer group cannot be created: {again}") from again
         # The other lanes may have been read before the missing one was found: a lost reply.
         self._reconcile_at_ms = 0.0
+
+    def _note_pause(self, is_paused: bool) -> None:
+        if is_paused:
+            self._quiet_rounds = 0  # The next round has to ask whether it is over.
+        if is_paused and not self._is_paused:
+            self.logger.info("Queue %r is paused: nothing is read from it.", self.queue_name)
+        elif self._is_paused and not is_paused:
+            self.logger.info("Queue %r is not paused any more.", self.queue_name)
+        self._is_paused = is_paused
 
     def _spend(self, entries: Iterable[Entry]) -> None:
         counts = [0] * self._lane_count

@@ -13,6 +13,10 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:connections` | hash | consumer -> the ids of its connections to the server |
 | `T:host:<host>` | hash | consumer -> pid and start time of its process; expires with its host |
 | `T:wake` | stream | at most one entry: wakes one blocked consumer, so that it reads anew |
+| `T:paused` | string | since when the queue is paused, in server milliseconds |
+| `T:cancelled` | zset | lane, colon and entry of what is to be dropped, scored by the last look |
+| `T:counts` | hash | what was counted: `cancelled` |
+| `{namespace:queues}` | hash | queue -> its lanes and lease, in JSON, from whoever uses it |
 """
 
 from __future__ import annotations
@@ -42,6 +46,9 @@ class QueueKeys:
     consumers: str
     connections: str
     wake: str
+    paused: str
+    cancelled: str
+    counts: str
     tag: str
 
     def host(self, host_id: str) -> str:
@@ -63,5 +70,13 @@ def queue_keys(
         consumers=f"{tag}:consumers",
         connections=f"{tag}:connections",
         wake=f"{tag}:wake",
+        paused=f"{tag}:paused",
+        cancelled=f"{tag}:cancelled",
+        counts=f"{tag}:counts",
         tag=tag,
     )
+
+
+def registry_key(namespace: str) -> str:
+    """The key that lists the queues of *namespace*."""
+    return f"{{{namespace}:queues}}"

@@ -29,6 +29,8 @@ class Reading:
     forwarded: int
     #: Milliseconds until the next delayed message is due; None when there is none.
     next_due_ms: int | None
+    #: Nothing is read from a queue that is paused.
+    is_paused: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,17 @@ class Queues:
         """The command of `enqueue`, for a pipeline."""
         return ("XADD", self._scope.keys(queue_name).lanes[lane - 1], "*", MESSAGE_FIELD, body)
 
-    def ensure_groups(self, queue_name: str) -> None:
-        """Create what a consumer reads from, where it is missing."""
+    def ensure_groups(self, queue_name: str) -> bool:
+        """Create what a consumer reads from, where it is missing.
+
+        Returns:
+            False when the queue is paused: then blocking reads raise `GroupMissing` at once.
+        """
         keys = self._scope.keys(queue_name)
-        self._scripts.ensure_groups(wake=keys.wake, lanes=keys.lanes, group=GROUP)
+        created = self._scripts.ensure_groups(
+            paused=keys.paused, wake=keys.wake, lanes=keys.lanes, group=GROUP
+        )
+        return created >= 0
 
     def read(
         self,
@@ -76,6 +85,9 @@ class Queues:
         keys = self._scope.keys(queue_name)
         reply = self._scripts.read(
             wake=keys.wake,
+            paused=keys.paused,
+            cancelled=keys.cancelled,
+            counts=keys.counts,
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             lanes=keys.lanes,
@@ -104,8 +116,13 @@ class Queues:
         streams = (keys.wake, *keys.lanes)
         reader = ("XREADGROUP", "GROUP", GROUP, self._scope.consumer, "COUNT", 1)
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
-        reply = self._executor.execute_blocking(*reader, *wait, alarm=alarm)
-        return _blocked(reply or [], keys)
+        # What is blocked is served by the server itself, which knows nothing of cancelled messages.
+        look = ("EXISTS", keys.cancelled)
+        reply, has_marks = self._executor.execute_blocking(
+            *reader, *wait, then=look, alarm=alarm
+        )
+        blocked = _blocked(reply or [], keys)
+        return self._screened(blocked, keys) if has_marks and blocked.entries else blocked
 
     def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
         """Remove *acks* for good; returns those that this consumer no longer holds."""
@@ -154,6 +171,7 @@ class Queues:
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             dead=keys.dead,
+            cancelled=keys.cancelled,
             wake=keys.wake,
             lanes=keys.lanes,
             group=GROUP,
@@ -164,15 +182,28 @@ class Queues:
         keys = self._scope.keys(queue_name)
         return self._scripts.size(delayed=keys.delayed, lanes=keys.lanes)
 
+    def _screened(self, blocked: Blocked, keys: QueueKeys) -> Blocked:
+        dropped = self._scripts.screen(
+            cancelled=keys.cancelled,
+            counts=keys.counts,
+            lanes=keys.lanes,
+            group=GROUP,
+            consumer=self._scope.consumer,
+            lane_names=self._scope.lanes.names,
+            entries=map(_triple, blocked.entries),
+        )
+        kept = [e for place, e in enumerate(blocked.entries, 1) if place not in dropped]
+        return Blocked(kept, blocked.wakes)
+
 
 def _triple(entry: Entry) -> tuple[int, str, int]:
     return entry.lane, entry.entry_id, entry.deliveries
 
 
 def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
-    server_ms, eta, forwarded, refused_count = reply[:4]
-    refused = reply[4 : 4 + refused_count]
-    flat = reply[4 + refused_count :]
+    server_ms, eta, forwarded, is_paused, refused_count = reply[:5]
+    refused = reply[5 : 5 + refused_count]
+    flat = reply[5 + refused_count :]
     return Reading(
         entries=[
             Entry(lane, entry_id.decode(), deliveries, body)
@@ -181,6 +212,7 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
         refused=[acks[position - 1] for position in refused],
         forwarded=forwarded,
         next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
+        is_paused=bool(is_paused),
     )
 
 

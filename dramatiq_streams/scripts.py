@@ -96,6 +96,25 @@ class Scripts:
         keys = [consumers, connections, host]
         return self._run("beat", keys, [consumer, ids, identity, host_ttl, late, limit])
 
+    def cancel(
+        self,
+        *,
+        lane: str,
+        cancelled: str,
+        group: str,
+        released: str,
+        lane_name: str,
+        entry: str,
+    ) -> bytes:
+        """Run `cancel.lua`."""
+        return self._run("cancel", [lane, cancelled], [group, released, lane_name, entry])
+
+    def cancel_delayed(
+        self, *, delayed: str, delayed_messages: str, counts: str, delivery: str
+    ) -> int:
+        """Run `cancel_delayed.lua`."""
+        return self._run("cancel_delayed", [delayed, delayed_messages, counts], [delivery])
+
     def delay(
         self,
         *,
@@ -111,9 +130,9 @@ class Scripts:
         keys = [wake, delayed, delayed_messages]
         return self._run("delay", keys, [delivery, lane_name, message, delay])
 
-    def ensure_groups(self, *, wake: str, lanes: Sequence[str], group: str) -> int:
+    def ensure_groups(self, *, paused: str, wake: str, lanes: Sequence[str], group: str) -> int:
         """Run `ensure_groups.lua`."""
-        return self._run("ensure_groups", [wake, *lanes], [group])
+        return self._run("ensure_groups", [paused, wake, *lanes], [group])
 
     def extend(
         self, *, lanes: Sequence[str], group: str, consumer: str, held: Iterable[Any]
@@ -159,23 +178,32 @@ class Scripts:
         holder = [group, consumer, entry, deliveries]
         return self._run("hand_over", keys, [*holder, delivery, lane_name, message, delay])
 
+    def pause(self, *, paused: str, wake: str, group: str) -> int:
+        """Run `pause.lua`."""
+        return self._run("pause", [paused, wake], [group])
+
     def purge(
         self,
         *,
         delayed: str,
         delayed_messages: str,
         dead: str,
+        cancelled: str,
         wake: str,
         lanes: Sequence[str],
         group: str,
     ) -> int:
         """Run `purge.lua`."""
-        return self._run("purge", [delayed, delayed_messages, dead, wake, *lanes], [group])
+        keys = [delayed, delayed_messages, dead, cancelled, wake, *lanes]
+        return self._run("purge", keys, [group])
 
     def read(
         self,
         *,
         wake: str,
+        paused: str,
+        cancelled: str,
+        counts: str,
         delayed: str,
         delayed_messages: str,
         lanes: Sequence[str],
@@ -190,7 +218,7 @@ class Scripts:
         limit: int,
     ) -> list[Any]:
         """Run `read.lua`."""
-        keys = [wake, delayed, delayed_messages, *lanes]
+        keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
         reader = [group, consumer, released, budget]
         work = [_json(shares), _json(acks), _json(lane_names), fallback, limit]
         return self._run("read", keys, [*reader, *work])
@@ -214,6 +242,10 @@ class Scripts:
         scan = [lease, _json(cursors), limit]
         judgement = [max_deliveries, _json(lane_names), ttl]
         return self._run("recover", [wake, dead, *lanes], [group, released, *scan, *judgement])
+
+    def redrive(self, *, dead: str, lane: str, letter: str, message: bytes) -> int:
+        """Run `redrive.lua`."""
+        return self._run("redrive", [dead, lane], [letter, message])
 
     def reject(
         self,
@@ -283,6 +315,25 @@ class Scripts:
         """Run `release_unheld.lua`."""
         arguments = [group, consumer, released, _json(held), limit]
         return self._run("release_unheld", [wake, *lanes], arguments)
+
+    def resume(self, *, paused: str, wake: str, group: str) -> int:
+        """Run `resume.lua`."""
+        return self._run("resume", [paused, wake], [group])
+
+    def screen(
+        self,
+        *,
+        cancelled: str,
+        counts: str,
+        lanes: Sequence[str],
+        group: str,
+        consumer: str,
+        lane_names: Sequence[str],
+        entries: Iterable[Any],
+    ) -> list[int]:
+        """Run `screen.lua`."""
+        arguments = [group, consumer, _json(lane_names), _json(entries)]
+        return self._run("screen", [cancelled, counts, *lanes], arguments)
 
     def size(self, *, delayed: str, lanes: Sequence[str]) -> int:
         """Run `size.lua`."""

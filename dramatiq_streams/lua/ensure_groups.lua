@@ -2,19 +2,24 @@
 Create the streams and their consumer group where they are missing.
 
 The group starts at 0, so that a message sent before the first worker is not skipped.
+While the queue is paused `wake` gets none, so that no consumer can block, and be served.
 
 KEYS
+  paused    string  since when the queue is paused
   wake      stream  wakes a blocked consumer
   lanes...  stream  highest first
 ARGV
   group  str  the consumer group
 RETURNS
-  int    how many groups were created
+  int    how many groups were created, or -1 when the queue is paused
 ]]
 
-local streams, group = KEYS, ARGV[1]
+local paused, streams, group = KEYS[1], { unpack(KEYS, 2) }, ARGV[1]
 
-local created = 0
+local created, is_paused = 0, redis.call("EXISTS", paused) == 1
+if is_paused then
+    table.remove(streams, 1)
+end
 for _, stream in ipairs(streams) do
     -- Looked for first: a server that is out of memory refuses XGROUP CREATE wherever it is.
     if redis.pcall("XPENDING", stream, group, "-", "+", 1).err then
@@ -25,4 +30,4 @@ for _, stream in ipairs(streams) do
         created = created + 1
     end
 end
-return created
+return is_paused and -1 or created

@@ -2,11 +2,13 @@
 Drop everything of a queue: waiting, delivered, delayed and dead.
 
 The streams stay, so that entry ids never come again and a late ack cannot hit another message.
+A paused queue stays paused.
 
 KEYS
   delayed           zset    delivery id -> eta
   delayed_messages  hash    delivery id -> lane and message
   dead              stream  dead letters
+  cancelled         zset    marks of what is to be dropped
   wake              stream  wakes a blocked consumer
   lanes...          stream  highest first
 ARGV
@@ -15,17 +17,20 @@ RETURNS
   int    how many messages were dropped, dead letters not counted
 ]]
 
-local delayed, delayed_messages, dead = KEYS[1], KEYS[2], KEYS[3]
-local streams, group = { unpack(KEYS, 4) }, ARGV[1]
+local delayed, delayed_messages, dead, cancelled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local streams, group = { unpack(KEYS, 5) }, ARGV[1]
 
 local dropped = redis.call("ZCARD", delayed)
-redis.call("DEL", delayed, delayed_messages, dead)
+redis.call("DEL", delayed, delayed_messages, dead, cancelled)
 for index, stream in ipairs(streams) do
     if redis.call("EXISTS", stream) == 1 then
         dropped = dropped + (index > 1 and redis.call("XLEN", stream) or 0)
         redis.call("XTRIM", stream, "MAXLEN", 0)
-        redis.call("XGROUP", "DESTROY", stream, group)
-        redis.call("XGROUP", "CREATE", stream, group, "0")
+        local existed = redis.call("XGROUP", "DESTROY", stream, group) == 1
+        -- The first is `wake`, which has no group while the queue is paused.
+        if existed or index > 1 then
+            redis.call("XGROUP", "CREATE", stream, group, "0")
+        end
     end
 end
 return dropped

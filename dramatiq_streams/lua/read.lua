@@ -2,10 +2,14 @@
 Settle acks, forward what is due, then read the lanes, highest first, within one budget.
 
 Entries that nobody works on any more come before new ones of their lane. `shares` are read ahead,
-so that a flood in a higher lane cannot starve a lower one. With a budget of 0 nothing is read.
+so that a flood in a higher lane cannot starve a lower one. With a budget of 0 nothing is read,
+and of a paused queue neither. What was cancelled is dropped, and counts against the budget.
 
 KEYS
   wake              stream  wakes the next consumer when entries nobody works on remain
+  paused            string  since when the queue is paused
+  cancelled         zset    marks of what is to be dropped: lane, colon, entry
+  counts            hash    what was counted
   delayed           zset    delivery id -> eta
   delayed_messages  hash    delivery id -> lane and message
   lanes...          stream  highest first
@@ -20,7 +24,7 @@ ARGV
   fallback    int   where a delayed message goes whose lane no longer exists
   limit       int   the most delayed messages to forward
 RETURNS
-  array  server time, next eta or -1, number of forwarded messages,
+  array  server time, next eta or -1, number of forwarded messages, 1 when paused or 0,
          number of refused acks, their positions,
          then for each entry: lane, entry, deliveries, message
 ]]
@@ -33,9 +37,13 @@ RETURNS
 --- @include "retake"
 --- @include "take_new"
 --- @include "wake_one"
+--- @include "orders"
+--- @include "drop_cancelled"
+--- @include "tidy_cancelled"
+--- @include "add_entries"
 
-local wake, delayed, delayed_messages = KEYS[1], KEYS[2], KEYS[3]
-local lanes = { unpack(KEYS, 4) }
+local wake, paused, cancelled, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local delayed, delayed_messages, lanes = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
 local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
 local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -53,13 +61,25 @@ local refused = settle(lanes, group, consumer, acks, owned, remove)
 local time = now()
 local forwarded = forward(delayed, delayed_messages, lanes, position_of, time, limit)
 
+local is_paused, has_marks = orders(paused, cancelled)
+budget = budget * (1 - is_paused)
+if has_marks then
+    tidy_cancelled(cancelled, lanes, positions, time)
+end
+local function is_dropped(position, entry)
+    local name, lane = lane_names[position], lanes[position]
+    return has_marks and drop_cancelled(cancelled, counts, name, lane, group, entry, remove)
+end
+
 local again = 0
 local function fill(position, count)
     local old = count > 0 and retake(lanes[position], group, consumer, released, count) or {}
     local new = take_new(lanes[position], group, consumer, count - #old)
     for _, entries in ipairs({ old, new }) do
         for _, entry in ipairs(entries) do
-            table.insert(found[position], entry)
+            if not is_dropped(position, entry[1]) then
+                table.insert(found[position], entry)
+            end
         end
     end
     budget, again = budget - #old - #new, again + #old
@@ -75,13 +95,9 @@ if again > 0 and budget == 0 then
 end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
-local reply = { time, tonumber(eta or -1), forwarded, #refused, unpack(refused) }
+local reply = { time, tonumber(eta or -1), forwarded, is_paused, #refused, unpack(refused) }
+
 for position, entries in ipairs(found) do
-    for _, entry in ipairs(entries) do
-        table.insert(reply, position)
-        table.insert(reply, entry[1])
-        table.insert(reply, entry[2])
-        table.insert(reply, body(entry[3]))
-    end
+    add_entries(reply, position, entries, body)
 end
 return reply

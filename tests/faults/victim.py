@@ -62,7 +62,9 @@ def _is_call(script: str, command: tuple[Any, ...]) -> bool:
 
 def _has_done_something(script: str, reply: Any) -> bool:
     if script == "read":
-        return len(reply) > 3 + reply[2]
+        return reply[2] > 0 or len(reply) > 5 + reply[4]  # forwarded or delivered
+    if script == "XREADGROUP":
+        return bool(reply[0])
     if script == "ack":
         return True
     if script == "recover":

@@ -17,6 +17,7 @@ class Reply:
     time_ms: int
     next_eta: int
     forwarded: int
+    is_paused: bool
     refused: list[int]
     #: Lane, entry, deliveries, body.
     entries: list[tuple[int, str, int, str]]
@@ -37,8 +38,11 @@ def read(
     consumer: str = "me",
 ) -> Reply:
     """Read the shard as *consumer*; a delayed message without its lane goes to `default`."""
-    time_ms, next_eta, forwarded, count, *rest = shard.scripts.read(
+    time_ms, next_eta, forwarded, is_paused, count, *rest = shard.scripts.read(
         wake=shard.keys.wake,
+        paused=shard.keys.paused,
+        cancelled=shard.keys.cancelled,
+        counts=shard.keys.counts,
         delayed=shard.keys.delayed,
         delayed_messages=shard.keys.delayed_messages,
         lanes=shard.keys.lanes,
@@ -57,4 +61,4 @@ def read(
         (lane, entry.decode(), deliveries, body.decode("utf-8", "backslashreplace"))
         for lane, entry, deliveries, body in zip(flat, flat, flat, flat, strict=True)
     ]
-    return Reply(time_ms, next_eta, forwarded, rest[:count], entries)
+    return Reply(time_ms, next_eta, forwarded, bool(is_paused), rest[:count], entries)

@@ -66,7 +66,9 @@ class Shard:
 
     def ensure_groups(self) -> None:
         """Create every stream with its group, as a consumer does before it reads."""
-        self.scripts.ensure_groups(wake=self.keys.wake, lanes=self.keys.lanes, group=GROUP)
+        self.scripts.ensure_groups(
+            paused=self.keys.paused, wake=self.keys.wake, lanes=self.keys.lanes, group=GROUP
+        )
 
     def lane(self, name: str) -> str:
         """The key of the lane, or of the wake-up stream, called *name*."""

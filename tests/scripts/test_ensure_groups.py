@@ -6,7 +6,9 @@ from tests.scripts.shard import NOTHING, Shard, changes
 
 
 def ensure_groups(shard: Shard) -> int:
-    return shard.scripts.ensure_groups(wake=shard.keys.wake, lanes=shard.keys.lanes, group=GROUP)
+    return shard.scripts.ensure_groups(
+        paused=shard.keys.paused, wake=shard.keys.wake, lanes=shard.keys.lanes, group=GROUP
+    )
 
 
 def test_missing_streams_are_created_with_their_group(empty_shard: Shard) -> None:

@@ -7,6 +7,7 @@ def purge(shard: Shard) -> int:
         delayed=shard.keys.delayed,
         delayed_messages=shard.keys.delayed_messages,
         dead=shard.keys.dead,
+        cancelled=shard.keys.cancelled,
         wake=shard.keys.wake,
         lanes=shard.keys.lanes,
         group=GROUP,

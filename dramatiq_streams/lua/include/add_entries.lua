@@ -1,0 +1,9 @@
+-- Add each {entry, deliveries, fields} of a lane to a flat reply: lane, entry, deliveries, message.
+local function add_entries(reply, position, entries, body)
+    for _, entry in ipairs(entries) do
+        table.insert(reply, position)
+        table.insert(reply, entry[1])
+        table.insert(reply, entry[2])
+        table.insert(reply, body(entry[3]))
+    end
+end
