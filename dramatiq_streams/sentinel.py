@@ -18,7 +18,7 @@ from dramatiq.logging import get_logger
 from redis.backoff import NoBackoff
 from redis.connection import parse_url, to_bool
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import MasterNotFoundError, Sentinel
 
 DEFAULT_SENTINEL_PORT = 26379
 
@@ -64,6 +64,11 @@ class Masters:
             host, port = asked.discover_master(self.service)  # type: ignore[no-untyped-call]
         except redis.ResponseError as error:
             raise redis.ConnectionError(f"A sentinel refuses to answer: {error}") from error
+        except MasterNotFoundError as error:
+            places = ", ".join(f"{host}:{port}" for host, port in self.sentinels)
+            raise redis.ConnectionError(
+                f"No sentinel ({places}) knows a master of {self.service!r} that is up."
+            ) from error
         finally:
             for sentinel in asked.sentinels:
                 sentinel.close()

@@ -122,7 +122,7 @@ class Server:
             self._start_once()
             return
         for _ in range(_PORT_ATTEMPTS):
-            self.port = _free_port()
+            self.port = free_port()
             try:
                 self._start_once()
             except ServerFailed as error:
@@ -233,7 +233,7 @@ class Server:
                 path.unlink()
 
 
-def _free_port() -> int:
+def free_port() -> int:
     """A free port below those of outgoing connections; a cluster's bus has one 10000 above it."""
     while True:
         port = 10_000 + secrets.randbelow(20_000)
