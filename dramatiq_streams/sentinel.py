@@ -1,7 +1,7 @@
 """`sentinel://` URLs, and connections that ask the sentinels where the master is.
 
-Every new connection asks, and only then: nothing has to be told of a failover. Connections to a
-master that is none any more break, or are dropped when it refuses to write (see `connections`).
+Every new connection asks, and one that is used again asks now and then. What is connected to a
+server that refuses to write is dropped as well (see `connections`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
@@ -18,9 +17,15 @@ from dramatiq.logging import get_logger
 from redis.backoff import NoBackoff
 from redis.connection import parse_url, to_bool
 from redis.retry import Retry
-from redis.sentinel import MasterNotFoundError, Sentinel
+from redis.sentinel import Sentinel
+
+from . import clock
 
 DEFAULT_SENTINEL_PORT = 26379
+
+#: How often a process that is connected asks whether the master is still the same.
+ASK_INTERVAL_MS = 1_000.0
+ASK_INTERVAL_MS_WITHOUT_ANSWER = 10_000.0
 
 #: Scheme -> whether connections are encrypted, to the sentinels too.
 SCHEMES: Mapping[str, bool] = {"sentinel": False, "sentinels": True}
@@ -43,14 +48,23 @@ _SERVICE = re.compile(r"[A-Za-z0-9._-]+\Z")
 Address = tuple[str, int]
 
 
-@dataclass(slots=True)
 class Masters:
     """Finds the master of a service; shared by connections, threads and forks, without a lock."""
 
-    service: str
-    sentinels: Sequence[Address]
-    options: Mapping[str, Any]
-    _last: Address | None = field(default=None, init=False)
+    def __init__(
+        self, service: str, sentinels: Sequence[Address], options: Mapping[str, Any]
+    ) -> None:
+        self.service = service
+        self.sentinels = sentinels
+        self.options = options
+        # One each: a `Sentinel` of several reorders them, which is no work for several threads.
+        self._asked = [
+            Sentinel([address], sentinel_kwargs=dict(options))  # type: ignore[no-untyped-call]
+            for address in sentinels
+        ]
+        self._best = 0
+        self._last: Address | None = None
+        self._ask_again_ms = 0.0
 
     def find(self) -> Address:
         """Ask one sentinel after the other, each for a second at most by default.
@@ -58,37 +72,56 @@ class Masters:
         Raises:
             redis.ConnectionError: None of them is there and knows a master that is up.
         """
-        # A new one each time: it reorders its list, which is no work for several threads.
-        asked = Sentinel(self.sentinels, sentinel_kwargs=dict(self.options))  # type: ignore[no-untyped-call]
-        try:
-            host, port = asked.discover_master(self.service)  # type: ignore[no-untyped-call]
-        except redis.ResponseError as error:
-            raise redis.ConnectionError(f"A sentinel refuses to answer: {error}") from error
-        except MasterNotFoundError as error:
-            places = ", ".join(f"{host}:{port}" for host, port in self.sentinels)
-            raise redis.ConnectionError(
-                f"No sentinel ({places}) knows a master of {self.service!r} that is up."
-            ) from error
-        finally:
-            for sentinel in asked.sentinels:
-                sentinel.close()
-        self._note((host, port))
-        return host, port
+        failure: redis.RedisError | None = None
+        for index in sorted(range(len(self._asked)), key=lambda index: index != self._best):
+            try:
+                found = self._asked[index].discover_master(self.service)  # type: ignore[no-untyped-call]
+            except redis.RedisError as error:
+                failure = failure or error
+            else:
+                self._best, self._ask_again_ms = index, clock.monotonic_ms() + ASK_INTERVAL_MS
+                self._note(found)
+                return found  # type: ignore[no-any-return]
+        places = ", ".join(f"{host}:{port}" for host, port in self.sentinels)
+        raise redis.ConnectionError(
+            f"No sentinel ({places}) knows a master of {self.service!r} that is up: {failure}"
+        ) from failure
+
+    def has_moved(self, address: Address) -> bool:
+        """Whether the master is another one than *address*, as far as a sentinel can be asked.
+
+        It asks once per second. A master that hands over in order goes on taking messages for ten
+        seconds, all of which are lost.
+        """
+        if clock.monotonic_ms() >= self._ask_again_ms:
+            # First: meanwhile other threads go on.
+            self._ask_again_ms = clock.monotonic_ms() + ASK_INTERVAL_MS_WITHOUT_ANSWER
+            try:
+                self.find()
+            except redis.ConnectionError as error:
+                get_logger(__name__).debug("The master stays what it was: %s", error)
+        return self._last != address
 
     def _note(self, master: Address) -> None:
-        if self._last not in (None, master):
+        last, self._last = self._last, master
+        if last not in (None, master):
             get_logger(__name__).warning(
-                "The master of %r was %s:%d and is %s:%d now.", self.service, *self._last, *master
+                "The master of %r was %s:%d and is %s:%d now.", self.service, *last, *master
             )
-        self._last = master
 
 
 class SentinelConnection(redis.Connection):
-    """A connection to whatever is the master when it connects."""
+    """A connection to the master: the one there is when it connects, or is used again."""
 
     def __init__(self, *, masters: Masters, **options: Any) -> None:
         super().__init__(**options)  # type: ignore[no-untyped-call]
         self._masters = masters
+
+    def connect(self) -> None:
+        """Connect; a pool calls it before each use, and it leaves what is the master no more."""
+        if self._sock is not None and self._masters.has_moved((self.host, self.port)):
+            self.disconnect()
+        super().connect()  # type: ignore[no-untyped-call]
 
     def _connect(self) -> socket.socket:
         self.host, self.port = self._masters.find()
