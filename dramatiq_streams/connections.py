@@ -37,7 +37,7 @@ _DEFAULTS = {
 # A server in one of these states does nothing now and may serve again soon (Redis' error codes).
 _UNABLE_NOW = re.compile(
     r"\b(LOADING|READONLY|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|TRYAGAIN|MISCONF|BUSY"
-    r"|max number of clients reached)\b"
+    r"|max number of clients reached|unauthenticated (?:multi)?bulk length)\b"
 )
 # Of a code that redis-py has a class for, only the class is left.
 _UNABLE_NOW_CLASSES = (

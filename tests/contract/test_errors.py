@@ -47,6 +47,8 @@ ERRORS: list[tuple[Exception, type[Exception]]] = [
     (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), ConnectionFailed),
     (redis.ResponseError("BUSY Redis is busy running a script."), ConnectionFailed),
     (redis.ResponseError("max number of clients reached"), ConnectionFailed),
+    (redis.ResponseError("Protocol error: unauthenticated bulk length"), ConnectionFailed),
+    (redis.ResponseError("Protocol error: unauthenticated multibulk length"), ConnectionFailed),
     (
         redis.OutOfMemoryError("command not allowed when used memory >"),
         ServerOutOfMemory,
