@@ -94,8 +94,8 @@ class Queues:
     def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
         """Wait up to *timeout_ms* for a new entry in any lane, or for a wake-up call.
 
-        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting consumer takes no more than
-        it may need.
+        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting
+        consumer takes no more than it may need.
 
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
