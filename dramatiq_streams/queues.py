@@ -29,6 +29,8 @@ class Reading:
     forwarded: int
     #: Milliseconds until the next delayed message is due; None when there is none.
     next_due_ms: int | None
+    #: Where to `wait` from.
+    last_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,11 @@ class Queues:
         *,
         shares: Sequence[int],
         acks: Sequence[Entry],
+        watch: bool = False,
     ) -> Reading:
         """Settle *acks*, forward what is due, and deliver up to *budget* entries.
+
+        With *watch*, if there are none, say from where to `wait` for more.
 
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
@@ -88,6 +93,7 @@ class Queues:
             lane_names=self._scope.lanes.names,
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
+            watch=int(watch),
         )
         return _reading(reply, acks)
 
@@ -106,6 +112,21 @@ class Queues:
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
         reply = self._executor.execute_blocking(*reader, *wait, alarm=alarm)
         return _blocked(reply or [], keys)
+
+    def wait(
+        self, queue_name: str, timeout_ms: int, *, last_ids: Sequence[str], alarm: Alarm
+    ) -> None:
+        """Wait up to *timeout_ms* until there is something to read; nothing is delivered.
+
+        For a budget smaller than the number of lanes, each of which a blocking read may empty.
+
+        Raises:
+            GroupMissing: Call `ensure_groups` and read again.
+        """
+        keys = self._scope.keys(queue_name)
+        wait = ("XREAD", "COUNT", 1, "BLOCK", max(timeout_ms, 1))
+        streams = ("STREAMS", keys.wake, *keys.lanes, *last_ids)
+        self._executor.execute_blocking(*wait, *streams, alarm=alarm)
 
     def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
         """Remove *acks* for good; returns those that this consumer no longer holds."""
@@ -171,8 +192,8 @@ def _triple(entry: Entry) -> tuple[int, str, int]:
 
 def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     server_ms, eta, forwarded, refused_count = reply[:4]
-    refused = reply[4 : 4 + refused_count]
-    flat = reply[4 + refused_count :]
+    refused, rest = reply[4 : 4 + refused_count], reply[4 + refused_count :]
+    last_ids, flat = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
     return Reading(
         entries=[
             Entry(lane, entry_id.decode(), deliveries, body)
@@ -181,6 +202,7 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
         refused=[acks[position - 1] for position in refused],
         forwarded=forwarded,
         next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
+        last_ids=[last_id.decode() for last_id in last_ids],
     )
 
 

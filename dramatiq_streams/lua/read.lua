@@ -19,9 +19,11 @@ ARGV
   lane_names  json  the names of the lanes, in order
   fallback    int   where a delayed message goes whose lane no longer exists
   limit       int   the most delayed messages to forward
+  watch       int   1 to return, if there was nothing to deliver, what to wait from with XREAD
 RETURNS
   array  server time, next eta or -1, number of forwarded messages,
          number of refused acks, their positions,
+         number of last ids, the last id of `wake` and of each lane (see `watch`),
          then for each entry: lane, entry, deliveries, message
 ]]
 --- @include "now"
@@ -33,12 +35,13 @@ RETURNS
 --- @include "retake"
 --- @include "take_new"
 --- @include "wake_one"
+--- @include "last_id"
 
 local wake, delayed, delayed_messages = KEYS[1], KEYS[2], KEYS[3]
 local lanes = { unpack(KEYS, 4) }
 local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
-local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
+local fallback, limit, watch = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
 
 local positions, found = {}, {}
 for position, name in ipairs(lane_names) do
@@ -53,7 +56,7 @@ local refused = settle(lanes, group, consumer, acks, owned, remove)
 local time = now()
 local forwarded = forward(delayed, delayed_messages, lanes, position_of, time, limit)
 
-local again = 0
+local again, asked = 0, budget
 local function fill(position, count)
     local old = count > 0 and retake(lanes[position], group, consumer, released, count) or {}
     local new = take_new(lanes[position], group, consumer, count - #old)
@@ -76,6 +79,11 @@ end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
 local reply = { time, tonumber(eta or -1), forwarded, #refused, unpack(refused) }
+local streams = watch == "1" and budget == asked and { wake, unpack(lanes) } or {}
+table.insert(reply, #streams)
+for _, stream in ipairs(streams) do
+    table.insert(reply, last_id(stream))
+end
 for position, entries in ipairs(found) do
     for _, entry in ipairs(entries) do
         table.insert(reply, position)

@@ -312,10 +312,6 @@ def test_broker_keeps_no_reference_to_a_settled_message(
     assert watched() is None
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a blocking read may deliver one entry of each lane; what is too much goes back at once",
-)
 def test_prefetch_is_never_exceeded_on_the_server_not_even_for_a_round_trip(
     server: Server, make_broker: MakeBroker, queue: QueueState
 ) -> None:

@@ -18,6 +18,7 @@ class Reply:
     next_eta: int
     forwarded: int
     refused: list[int]
+    last_ids: list[str]
     #: Lane, entry, deliveries, body.
     entries: list[tuple[int, str, int, str]]
 
@@ -34,6 +35,7 @@ def read(
     shares: Sequence[int] = (0, 0, 0),
     acks: Sequence[Any] = (),
     limit: int = 100,
+    watch: int = 0,
     consumer: str = "me",
 ) -> Reply:
     """Read the shard as *consumer*; a delayed message without its lane goes to `default`."""
@@ -51,10 +53,13 @@ def read(
         lane_names=LANES,
         fallback=2,
         limit=limit,
+        watch=watch,
     )
-    flat = iter(rest[count:])
+    refused, (last_count, *rest) = rest[:count], rest[count:]
+    flat = iter(rest[last_count:])
     entries = [
         (lane, entry.decode(), deliveries, body.decode("utf-8", "backslashreplace"))
         for lane, entry, deliveries, body in zip(flat, flat, flat, flat, strict=True)
     ]
-    return Reply(time_ms, next_eta, forwarded, rest[:count], entries)
+    last_ids = [last_id.decode() for last_id in rest[:last_count]]
+    return Reply(time_ms, next_eta, forwarded, refused, last_ids, entries)
