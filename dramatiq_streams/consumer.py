@@ -11,8 +11,8 @@ from dramatiq.errors import ConnectionClosed, DecodeError
 from dramatiq.logging import get_logger
 
 from . import clock
-from .connections import Executor
 from .errors import GroupMissing
+from .executor import Executor
 from .lanes import Credits, Lanes
 from .messages import DeliveredMessage, Entry, decode
 from .queues import Queues, Reading

@@ -12,11 +12,12 @@ import uuid
 
 from dramatiq.logging import get_logger
 
-from .connections import Connections, Executor, check_server
+from .connections import Connections, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
 from .errors import StreamsError
+from .executor import Executor
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .maintenance import Duty, Maintenance
 from .options import BrokerOptions
@@ -43,8 +44,8 @@ class Process:
         self._maintenance: Maintenance | None = None
         self._caretaker = connections.dedicated()
         self._is_server_checked = False
-        self.client = connections.shared()
-        self.executor = Executor(self.client.connection_pool)
+        self.client = connections.client()
+        self.executor = connections.shared()
         self.queues = Queues(self.executor, self._scope)
         self.delays = Delays(self.executor, self._scope)
         self.outbox = Outbox(self.executor, queues=self.queues, delays=self.delays)
@@ -100,6 +101,7 @@ class Process:
                 self.logger.warning("The server refuses the last acks: %s", error)
         self._caretaker.close()
         self.executor.close()
+        self.client.close()
 
     def _start_maintenance(self) -> None:
         with self._starting:

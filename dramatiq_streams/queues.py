@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .connections import Alarm, Executor
+from .executor import Alarm, Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
 from .scope import Scope

@@ -58,7 +58,7 @@ local forwarded = forward(delayed, delayed_messages, lanes, position_of, time, l
 
 local again, asked = 0, budget
 local function fill(position, count)
-    local old = count > 0 and retake(lanes[position], group, consumer, released, count) or {}
+    local old = retake(lanes[position], group, consumer, released, count)
     local new = take_new(lanes[position], group, consumer, count - #old)
     for _, entries in ipairs({ old, new }) do
         for _, entry in ipairs(entries) do
@@ -79,17 +79,23 @@ end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
 local reply = { time, tonumber(eta or -1), forwarded, #refused, unpack(refused) }
-local streams = watch == "1" and budget == asked and { wake, unpack(lanes) } or {}
-table.insert(reply, #streams)
-for _, stream in ipairs(streams) do
-    table.insert(reply, last_id(stream))
+local function add_last_ids(streams)
+    table.insert(reply, #streams)
+    for _, stream in ipairs(streams) do
+        table.insert(reply, last_id(stream))
+    end
 end
-for position, entries in ipairs(found) do
+local function add_entries(position, entries)
     for _, entry in ipairs(entries) do
         table.insert(reply, position)
         table.insert(reply, entry[1])
         table.insert(reply, entry[2])
         table.insert(reply, body(entry[3]))
     end
+end
+local is_waiting = watch == "1" and budget == asked
+add_last_ids(is_waiting and { wake, unpack(lanes) } or {})
+for position, entries in ipairs(found) do
+    add_entries(position, entries)
 end
 return reply

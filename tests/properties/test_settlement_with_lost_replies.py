@@ -22,10 +22,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dramatiq_streams.connections import Executor
 from dramatiq_streams.consumer import StreamsConsumer
 from dramatiq_streams.dead_letters import DeadLetters
 from dramatiq_streams.delays import Delays
+from dramatiq_streams.executor import Executor
 from dramatiq_streams.messages import DeliveredMessage, RetryHandOver, encode
 from dramatiq_streams.queues import Queues
 from dramatiq_streams.scope import Scope

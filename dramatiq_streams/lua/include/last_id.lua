@@ -1,4 +1,4 @@
--- The greatest id that a stream has ever had. Nothing waits in it when a read has just found nothing.
+-- The greatest id a stream ever had. When a read has just found nothing, nothing is beyond it.
 local function last_id(stream)
     local facts = redis.call("XINFO", "STREAM", stream)
     for index = 1, #facts, 2 do
