@@ -79,7 +79,9 @@ end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
 local reply = { time, tonumber(eta or -1), forwarded, #refused, unpack(refused) }
-local function add_last_ids(streams)
+local function add_last_ids()
+    local is_watching = watch == "1" and budget == asked
+    local streams = is_watching and { wake, unpack(lanes) } or {}
     table.insert(reply, #streams)
     for _, stream in ipairs(streams) do
         table.insert(reply, last_id(stream))
@@ -93,8 +95,7 @@ local function add_entries(position, entries)
         table.insert(reply, body(entry[3]))
     end
 end
-local is_waiting = watch == "1" and budget == asked
-add_last_ids(is_waiting and { wake, unpack(lanes) } or {})
+add_last_ids()
 for position, entries in ipairs(found) do
     add_entries(position, entries)
 end
