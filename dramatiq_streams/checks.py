@@ -13,8 +13,8 @@ from dramatiq.logging import get_logger
 
 from . import clock
 from .advisories import concerning
-from .connections import Executor
 from .errors import CommandFailed
+from .executor import Executor
 
 #: A clock further from the server's than this is found.
 FARTHEST_CLOCK_MS = 5_000

@@ -12,8 +12,8 @@ from dramatiq.errors import ConnectionClosed, DecodeError
 from dramatiq.logging import get_logger
 
 from . import clock
-from .connections import Executor
 from .errors import GroupMissing
+from .executor import Executor
 from .isolation import Isolation
 from .lanes import Credits, Lanes
 from .messages import DeliveredMessage, Entry, decode
@@ -98,6 +98,7 @@ class StreamsConsumer(Consumer):
         self._isolation = isolation
         self._holdings = settlement.holdings
         self._buffer: deque[Entry] = deque()
+        self._last_ids: list[str] = []
         self._forwarding = _Forwarding(queue_name, forwarder)
         self._reconcile_at_ms = 0.0
         self._quiet_rounds = 0
@@ -207,8 +208,11 @@ class StreamsConsumer(Consumer):
             budget = self._holdings.room(self.prefetch, owner=self)
             if budget <= 0:
                 self._wait_for_room(left_ms)
+            elif budget < self._lane_count:
+                if not self._read(budget):
+                    self._wait(left_ms)
             elif self._is_quiet() or not self._read(budget):
-                self._block(left_ms, budget)
+                self._block(left_ms)
         except GroupMissing as error:
             self._create_groups(error)
 
@@ -233,7 +237,13 @@ class StreamsConsumer(Consumer):
         begun_ms = clock.monotonic_ms()
         try:
             with self._holdings.reading():
-                reading = self._queues.read(self.queue_name, budget, shares=shares, acks=acks)
+                reading = self._queues.read(
+                    self.queue_name,
+                    budget,
+                    shares=shares,
+                    acks=acks,
+                    watch=0 < budget < self._lane_count,
+                )
                 self._hold(reading.entries, begun_ms)
         except BaseException:
             self._holdings.put_back(acks)
@@ -243,9 +253,25 @@ class StreamsConsumer(Consumer):
         self._buffer.extend(reading.entries)
         self._spend(reading.entries)
         self._forwarding.expect(reading)
+        self._last_ids = reading.last_ids
         return bool(reading.entries)
 
-    def _block(self, wait_ms: float, budget: int) -> None:
+    def _wait(self, wait_ms: float) -> None:
+        """Wait for something to read without taking it: the budget may not be enough for it."""
+        if not self._last_ids or not self._holdings.pause_carrying():
+            return
+        try:
+            self._queues.wait(
+                self.queue_name,
+                math.ceil(wait_ms),
+                last_ids=self._last_ids,
+                alarm=self._forwarding,
+            )
+        finally:
+            self._holdings.resume_carrying()
+
+    def _block(self, wait_ms: float) -> None:
+        """Wait for something to read and take it, an entry of each lane at most."""
         if not self._holdings.pause_carrying():
             return
         begun_ms = clock.monotonic_ms()
@@ -263,9 +289,7 @@ class StreamsConsumer(Consumer):
         for wake in blocked.wakes:
             self._holdings.acknowledge(wake)
         self._quiet_rounds = 0 if blocked.entries else self._quiet_rounds + 1
-        # Several lanes may have had an entry at once; what is beyond the budget goes back.
-        self._buffer.extend(blocked.entries[:budget])
-        self._settlement.release(blocked.entries[budget:])
+        self._buffer.extend(blocked.entries)
 
     def _hold(self, entries: Sequence[Entry], begun_ms: float, wait_ms: float = 0.0) -> None:
         """Note *entries*, delivered at some time in a read that blocked for up to *wait_ms*.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .connections import Executor
+from .executor import Executor
 from .identity import Identity
 from .keys import GROUP, RELEASED
 from .scope import Scope

@@ -79,6 +79,7 @@ class Maintenance:
             self._note_failure(duty, error)
         except Exception:
             # The thread must live: without it every lease of this process would be lost.
+            interval_ms = min(interval_ms, RETRY_MS)
             self.logger.exception("Unexpected failure: %s. It will be tried again.", duty.name)
         else:
             self._note_success(duty)

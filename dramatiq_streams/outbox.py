@@ -10,8 +10,8 @@ from typing import Any
 from dramatiq.common import q_name
 from dramatiq.message import Message
 
-from .connections import Command, Executor
 from .delays import Delays
+from .executor import Command, Executor
 from .messages import RetryHandOver
 from .queues import Queues
 

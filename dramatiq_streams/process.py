@@ -15,11 +15,12 @@ from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
 
 from .checks import log_findings
-from .connections import Connections, Executor, Presence, check_server
+from .connections import Connections, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
 from .errors import StreamsError
+from .executor import Executor, Presence
 from .isolation import Isolation
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .liveness import Liveness
@@ -51,8 +52,8 @@ class Process:
         self._maintenance: Maintenance | None = None
         self._caretaker = connections.dedicated()
         self._is_server_checked = False
-        self.client = connections.shared()
-        self.executor = Executor(self.client.connection_pool)
+        self.client = connections.client()
+        self.executor = connections.shared()
         self.queues = Queues(self.executor, self._scope)
         self.delays = Delays(self.executor, self._scope)
         self.outbox = Outbox(self.executor, queues=self.queues, delays=self.delays)
@@ -116,6 +117,7 @@ class Process:
                 self.logger.warning("The broker is closed without the server: %s", error)
         self._caretaker.close()
         self.executor.close()
+        self.client.close()
 
     def _start_maintenance(self) -> None:
         with self._starting:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .connections import Alarm, Executor
+from .executor import Alarm, Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
 from .scope import Scope
@@ -31,6 +31,8 @@ class Reading:
     next_due_ms: int | None
     #: Nothing is read from a queue that is paused.
     is_paused: bool
+    #: Where to `wait` from.
+    last_ids: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,11 @@ class Queues:
         *,
         shares: Sequence[int],
         acks: Sequence[Entry],
+        watch: bool = False,
     ) -> Reading:
         """Settle *acks*, forward what is due, and deliver up to *budget* entries.
+
+        With *watch*, if there are none, say from where to `wait` for more.
 
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
@@ -100,14 +105,15 @@ class Queues:
             lane_names=self._scope.lanes.names,
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
+            watch=int(watch),
         )
         return _reading(reply, acks)
 
     def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
         """Wait up to *timeout_ms* for a new entry in any lane, or for a wake-up call.
 
-        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting consumer takes no more than
-        it may need.
+        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting
+        consumer takes no more than it may need.
 
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
@@ -118,11 +124,24 @@ class Queues:
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
         # What is blocked is served by the server itself, which knows nothing of cancelled messages.
         look = ("EXISTS", keys.cancelled)
-        reply, has_marks = self._executor.execute_blocking(
-            *reader, *wait, then=look, alarm=alarm
-        )
+        reply, has_marks = self._executor.execute_blocking(*reader, *wait, then=look, alarm=alarm)
         blocked = _blocked(reply or [], keys)
         return self._screened(blocked, keys) if has_marks and blocked.entries else blocked
+
+    def wait(
+        self, queue_name: str, timeout_ms: int, *, last_ids: Sequence[str], alarm: Alarm
+    ) -> None:
+        """Wait up to *timeout_ms* until there is something to read; nothing is delivered.
+
+        For a budget smaller than the number of lanes, each of which a blocking read may empty.
+
+        Raises:
+            GroupMissing: Call `ensure_groups` and read again.
+        """
+        keys = self._scope.keys(queue_name)
+        wait = ("XREAD", "COUNT", 1, "BLOCK", max(timeout_ms, 1))
+        streams = ("STREAMS", keys.wake, *keys.lanes, *last_ids)
+        self._executor.execute_blocking(*wait, *streams, alarm=alarm)
 
     def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
         """Remove *acks* for good; returns those that this consumer no longer holds."""
@@ -202,8 +221,8 @@ def _triple(entry: Entry) -> tuple[int, str, int]:
 
 def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     server_ms, eta, forwarded, is_paused, refused_count = reply[:5]
-    refused = reply[5 : 5 + refused_count]
-    flat = reply[5 + refused_count :]
+    refused, rest = reply[5 : 5 + refused_count], reply[5 + refused_count :]
+    last_ids, flat = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
     return Reading(
         entries=[
             Entry(lane, entry_id.decode(), deliveries, body)
@@ -213,6 +232,7 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
         forwarded=forwarded,
         next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
         is_paused=bool(is_paused),
+        last_ids=[last_id.decode() for last_id in last_ids],
     )
 
 

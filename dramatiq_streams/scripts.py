@@ -216,11 +216,12 @@ class Scripts:
         lane_names: Sequence[str],
         fallback: int,
         limit: int,
+        watch: int,
     ) -> list[Any]:
         """Run `read.lua`."""
         keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
         reader = [group, consumer, released, budget]
-        work = [_json(shares), _json(acks), _json(lane_names), fallback, limit]
+        work = [_json(shares), _json(acks), _json(lane_names), fallback, limit, watch]
         return self._run("read", keys, [*reader, *work])
 
     def recover(

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 from dramatiq.logging import get_logger
 
 from . import clock
-from .connections import Presence
 from .errors import CommandFailed
+from .executor import Presence
 from .identity import Identity, host_id
 from .liveness import Late, Liveness, Pulse
 from .options import BrokerOptions

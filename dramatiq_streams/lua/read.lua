@@ -23,9 +23,11 @@ ARGV
   lane_names  json  the names of the lanes, in order
   fallback    int   where a delayed message goes whose lane no longer exists
   limit       int   the most delayed messages to forward
+  watch       int   1 to return, if there was nothing to deliver, what to wait from with XREAD
 RETURNS
   array  server time, next eta or -1, number of forwarded messages, 1 when paused or 0,
          number of refused acks, their positions,
+         number of last ids, the last id of `wake` and of each lane (see `watch`),
          then for each entry: lane, entry, deliveries, message
 ]]
 --- @include "now"
@@ -41,12 +43,13 @@ RETURNS
 --- @include "drop_cancelled"
 --- @include "tidy_cancelled"
 --- @include "add_entries"
+--- @include "add_last_ids"
 
 local wake, paused, cancelled, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, delayed_messages, lanes = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
 local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
-local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
+local fallback, limit, watch = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
 
 local positions, found = {}, {}
 for position, name in ipairs(lane_names) do
@@ -71,9 +74,9 @@ local function is_dropped(position, entry)
     return has_marks and drop_cancelled(cancelled, counts, name, lane, group, entry, remove)
 end
 
-local again = 0
+local again, asked = 0, budget
 local function fill(position, count)
-    local old = count > 0 and retake(lanes[position], group, consumer, released, count) or {}
+    local old = retake(lanes[position], group, consumer, released, count)
     local new = take_new(lanes[position], group, consumer, count - #old)
     for _, entries in ipairs({ old, new }) do
         for _, entry in ipairs(entries) do
@@ -96,7 +99,8 @@ end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
 local reply = { time, tonumber(eta or -1), forwarded, is_paused, #refused, unpack(refused) }
-
+local is_watching = watch == "1" and budget == asked
+add_last_ids(reply, is_watching and { wake, unpack(lanes) } or {})
 for position, entries in ipairs(found) do
     add_entries(reply, position, entries, body)
 end

@@ -8,12 +8,14 @@ The facts are those of dramatiq 2.2, grouped as its parts ask for them.
 | 1. Enqueue from anywhere, hit by asynchronous exceptions | `test_interrupts.py` |
 | 2. Construction, base attributes, hashing, nothing opened | `test_construction.py` |
 | 2. `declare_queue`, `declare_actor`, options, signals of both | `test_declaring.py` |
-| 2. `enqueue`: proxies, delays, ids, order of signals, encoding | `test_enqueue.py` |
+| 2. `enqueue`: proxies, ids, order of signals, encoding | `test_enqueue.py` |
+| 2. `enqueue`: delays and `eta` | `test_delay_option.py` |
 | 2. `enqueue` of a retry: replaces its original or leaves it | `test_hand_over.py` |
 | 2. `join`, `flush`, `flush_all` | `test_joining.py` |
 | 2. `close` of the broker | `test_construction.py`, `test_errors.py` |
 | 3. `consume`, prefetch, `__next__`, the proxy, no `eta` | `test_consuming.py` |
-| 3. `ack`, `nack`, `requeue`, `close`: repeated, late, closed | `test_settling.py` |
+| 3. `ack`, `nack`: repeated, late, on closed consumers | `test_settling.py` |
+| 3. `requeue`, `close` of a consumer | `test_giving_back.py` |
 | 4. Which errors leave which call | `test_errors.py` |
 | 4. What the Worker does on errors: restarts, repeated acks | `test_worker.py` |
 | 4. Bodies that do not decode | `test_dead_letters.py` |

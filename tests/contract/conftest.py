@@ -7,6 +7,7 @@ import dramatiq
 import dramatiq.worker
 import pytest
 import redis
+from dramatiq.broker import MessageProxy
 from dramatiq.brokers.stub import StubBroker
 
 from dramatiq_streams.consumer import StreamsConsumer
@@ -54,3 +55,21 @@ def quick_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dramatiq's fixed delays after errors (3 s and 5 s), made short."""
     monkeypatch.setattr(dramatiq.worker, "CONSUMER_RESTART_DELAY_SECS", 0.05)
     monkeypatch.setattr(dramatiq.worker, "POST_PROCESS_MESSAGE_RETRY_DELAY_SECS", 0.05)
+
+
+def take(consumer: StreamsConsumer, count: int) -> list[MessageProxy]:
+    """The next *count* messages, which have to be there."""
+    messages = [next(consumer) for _ in range(count)]
+    assert all(messages)
+    return [message for message in messages if message is not None]
+
+
+def acknowledge(consumer: StreamsConsumer, message: MessageProxy) -> None:
+    """What the Worker does with a message that succeeded."""
+    consumer.ack(message)
+
+
+def reject(consumer: StreamsConsumer, message: MessageProxy) -> None:
+    """What the Worker does with a message that failed for good."""
+    message.fail()
+    consumer.nack(message)

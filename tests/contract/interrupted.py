@@ -56,10 +56,10 @@ class Victim(threading.Thread):
 
 
 def stale_replies(broker: StreamsBroker) -> list[str]:
-    """What the pool's idle connections answer that they were not asked."""
+    """What the idle connections answer that they were not asked."""
     found = []
-    # Past `get_connection`, which drops a connection whose stale reply has arrived already.
-    for number, connection in enumerate(list(broker.client.connection_pool._available_connections)):
+    # Past `_ready`, which drops a connection whose stale reply has arrived already.
+    for number, connection in enumerate(list(broker._process.executor._idle)):
         connection.send_command("ECHO", number)
         reply = connection.read_response()
         if reply != str(number).encode():

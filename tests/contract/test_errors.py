@@ -17,7 +17,7 @@ from dramatiq_streams import (
     StreamsBroker,
     StreamsError,
 )
-from dramatiq_streams.connections import as_broker_error
+from dramatiq_streams.executor import as_broker_error
 from tests.conftest import MakeBroker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.proxy import FaultyProxy
@@ -47,6 +47,8 @@ ERRORS: list[tuple[Exception, type[Exception]]] = [
     (redis.ResponseError("MISCONF Redis is configured to save RDB snapshots"), ConnectionFailed),
     (redis.ResponseError("BUSY Redis is busy running a script."), ConnectionFailed),
     (redis.ResponseError("max number of clients reached"), ConnectionFailed),
+    (redis.ResponseError("Protocol error: unauthenticated bulk length"), ConnectionFailed),
+    (redis.ResponseError("Protocol error: unauthenticated multibulk length"), ConnectionFailed),
     (
         redis.OutOfMemoryError("command not allowed when used memory >"),
         ServerOutOfMemory,

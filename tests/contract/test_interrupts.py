@@ -1,5 +1,6 @@
 """Section 1: an asynchronous exception at any bytecode inside `enqueue` leaves no stale reply."""
 
+import gc
 import itertools
 import json
 import subprocess
@@ -12,12 +13,15 @@ from types import FrameType
 from typing import Any, Self
 
 import pytest
+import redis
 from dramatiq.middleware.time_limit import TimeLimitExceeded
 
 from dramatiq_streams import StreamsBroker
+from tests.conftest import MakeBroker
 from tests.contract.interrupted import stale_replies
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.servers import Server
+from tests.support.waiting import wait_until
 
 PROGRAM = Path(__file__).with_name("interrupted.py")
 
@@ -59,7 +63,6 @@ class Interrupted:
     begun: int
     struck: int
     stale: dict[int, list[str]]
-    taken: int
 
 
 def interrupt_at_every_line(broker: StreamsBroker, delay: int | None) -> Interrupted:
@@ -77,8 +80,7 @@ def interrupt_at_every_line(broker: StreamsBroker, delay: int | None) -> Interru
             stale[line] = found
         if not interrupt.has_struck:
             break
-    taken = len(broker.client.connection_pool._in_use_connections)
-    return Interrupted(2 * line, struck, stale, taken)
+    return Interrupted(2 * line, struck, stale)
 
 
 either = pytest.mark.parametrize("delay", [None, 60_000], ids=["without delay", "with delay"])
@@ -95,30 +97,31 @@ def test_interrupt_at_any_line_of_enqueue_leaves_no_stale_reply(
     assert result.begun / 2 <= queue.count() <= result.begun
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="an interrupt between taking a connection from redis-py's pool and guarding it, or while"
-    " it is given back, keeps the connection taken for the life of the process",
-)
 @either
-def test_interrupt_at_any_line_of_enqueue_leaves_no_connection_taken(
-    broker: StreamsBroker, delay: int | None
+def test_interrupt_at_any_line_of_enqueue_leaves_no_connection_open_but_the_idle(
+    make_broker: MakeBroker, redis_client: redis.Redis, namespace: str, delay: int | None
 ) -> None:
-    result = interrupt_at_every_line(broker, delay)
+    broker = make_broker(client_name=namespace)
 
-    assert result.taken == 0
+    interrupt_at_every_line(broker, delay)
+    gc.collect()
+
+    def open_connections() -> int:
+        return sum(client["name"] == namespace for client in redis_client.client_list())
+
+    wait_until(lambda: open_connections() <= 1, message="one idle connection at most")
 
 
 def test_more_threads_than_redis_py_allows_connections_may_enqueue(
     broker: StreamsBroker, queue: QueueState
 ) -> None:
     everybody = threading.Barrier(150)
-    pool = broker.client.connection_pool
+    executor = broker._process.executor
 
     def enqueue(number: int) -> None:
-        connection = pool.get_connection()
+        connection = executor._connect()
         everybody.wait(20)
-        pool.release(connection)
+        executor._give_back(connection, 0)
         broker.enqueue(new_message(number))
 
     with ThreadPoolExecutor(150) as threads:

@@ -16,7 +16,7 @@ import dramatiq
 from dramatiq.middleware import Middleware
 
 from dramatiq_streams import StreamsBroker
-from dramatiq_streams.connections import Executor
+from dramatiq_streams.executor import Executor
 from dramatiq_streams.scripts import _HASHES, assembled
 
 from .actors import declare_actors

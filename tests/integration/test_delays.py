@@ -102,7 +102,7 @@ def test_long_delay_survives_a_restart_of_the_server(start_server: StartServer, 
     sent = broker.enqueue(new_message(1), delay=delay)
 
     own.restart()
-    consumer = StreamsBroker(url=own.url).consume("default", timeout=100)
+    consumer = broker.consume("default", timeout=100)
     assert next(consumer) is None
     consumer.close()
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import redis
 
-from dramatiq_streams.connections import Connections, Executor
+from dramatiq_streams.connections import Connections
 from dramatiq_streams.dead_letters import DeadLetters
 from dramatiq_streams.delays import Delays
+from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.leases import Leases
@@ -37,7 +38,7 @@ class QueueUnderTest:
     """A queue of its own namespace, its consumers, and what the server holds of it."""
 
     def __init__(self, url: str, namespace: str) -> None:
-        self.client: redis.Redis = Connections(url=url, client=None, parameters={}).shared()
+        self.client: redis.Redis = Connections(url=url, client=None, parameters={}).client()
         self.executor = Executor(self.client.connection_pool)
         self.namespace = namespace
         self.keys = Scope(namespace, LANES, "").keys(QUEUE)

@@ -261,6 +261,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # a failure is made small before it is shown
 def test_queue_is_always_as_the_model_says(server: Server, namespace: str) -> None:
     numbers = itertools.count()
 

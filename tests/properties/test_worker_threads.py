@@ -82,6 +82,7 @@ class Workers:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)  # a failure is made small before it is shown
 @pytest.mark.usefixtures("quick_switches")
 def test_each_message_ends_as_it_was_meant_to(server: Server, namespace: str) -> None:
     numbers = itertools.count()

@@ -19,6 +19,7 @@ class Reply:
     forwarded: int
     is_paused: bool
     refused: list[int]
+    last_ids: list[str]
     #: Lane, entry, deliveries, body.
     entries: list[tuple[int, str, int, str]]
 
@@ -35,6 +36,7 @@ def read(
     shares: Sequence[int] = (0, 0, 0),
     acks: Sequence[Any] = (),
     limit: int = 100,
+    watch: int = 0,
     consumer: str = "me",
 ) -> Reply:
     """Read the shard as *consumer*; a delayed message without its lane goes to `default`."""
@@ -55,10 +57,13 @@ def read(
         lane_names=LANES,
         fallback=2,
         limit=limit,
+        watch=watch,
     )
-    flat = iter(rest[count:])
+    refused, (last_count, *rest) = rest[:count], rest[count:]
+    flat = iter(rest[last_count:])
     entries = [
         (lane, entry.decode(), deliveries, body.decode("utf-8", "backslashreplace"))
         for lane, entry, deliveries, body in zip(flat, flat, flat, flat, strict=True)
     ]
-    return Reply(time_ms, next_eta, forwarded, bool(is_paused), rest[:count], entries)
+    last_ids = [last_id.decode() for last_id in rest[:last_count]]
+    return Reply(time_ms, next_eta, forwarded, bool(is_paused), refused, last_ids, entries)

@@ -8,7 +8,8 @@ from typing import Any
 
 import redis
 
-from dramatiq_streams.connections import Connections, Executor
+from dramatiq_streams.connections import Connections
+from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP, RELEASED, queue_keys
 from dramatiq_streams.scripts import Scripts
 from tests.support.keyspace import snapshot
@@ -54,7 +55,7 @@ class Shard:
     """
 
     def __init__(self, server: Server, namespace: str) -> None:
-        self.client: redis.Redis = Connections(url=server.url, client=None, parameters={}).shared()
+        self.client: redis.Redis = Connections(url=server.url, client=None, parameters={}).client()
         self.keys = queue_keys(namespace, "q", LANES)
         self._executor = Executor(self.client.connection_pool)
         self.scripts = Scripts(self._executor)

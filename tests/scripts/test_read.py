@@ -270,3 +270,24 @@ def test_one_missing_lane_is_reported(shard: Shard) -> None:
         read(shard, acks=[(1, "1-0", 1)])
 
     assert "high entry 1-0 m=high 1-0" not in shard.lines()
+
+
+def test_watch_returns_where_to_wait_from_when_there_was_nothing(shard: Shard) -> None:
+    shard.wait("high", "5-0")
+    read(shard)
+    before = shard.lines()
+
+    reply = read(shard, watch=1)
+
+    assert reply.entries == []
+    assert reply.last_ids == ["0-0", "5-0", "0-0", "0-0"]
+    assert shard.changes_since(before) == NOTHING
+
+
+def test_watch_returns_nothing_to_wait_from_when_there_was_something(shard: Shard) -> None:
+    shard.wait("low", "1-0")
+
+    reply = read(shard, watch=1, budget=1)
+
+    assert reply.ids == [(3, "1-0")]
+    assert reply.last_ids == []

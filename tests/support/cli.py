@@ -98,6 +98,18 @@ class DramatiqCommand:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.log}") from None
 
+    def wait_until_ended(self, *, timeout: float = 20.0) -> int:
+        """The exit code, once the dramatiq process has ended by itself.
+
+        dramatiq does not always print what it logged last, so wait for this and not for the log.
+        """
+        return wait_until(
+            lambda: None if self.returncode is None else (self.returncode,),
+            timeout=timeout,
+            interval=0.05,
+            message="dramatiq ended",
+        )[0]
+
     def stop(self, *, timeout: float = _STOP_TIMEOUT) -> int:
         """SIGTERM to the dramatiq process; its exit code, once all of its processes are gone."""
         self._children()

@@ -5,8 +5,9 @@ import pytest
 import redis
 from redis.cluster import RedisCluster
 
-from dramatiq_streams.connections import Connections, as_broker_error
+from dramatiq_streams.connections import Connections
 from dramatiq_streams.errors import GroupMissing, InvalidOption
+from dramatiq_streams.executor import as_broker_error
 
 
 def connections(url: str | None = None, client: Any = None, **parameters: Any) -> Connections:
@@ -15,7 +16,7 @@ def connections(url: str | None = None, client: Any = None, **parameters: Any) -
 
 def settings(made: Connections) -> dict[str, Any]:
     """What a connection of the shared pool is made with."""
-    return dict(made.shared().connection_pool.connection_kwargs)
+    return dict(made.client().connection_pool.connection_kwargs)
 
 
 @pytest.mark.parametrize("name", ["OOM", "BUSY", "READONLY", "LOADING"])
@@ -54,7 +55,7 @@ def test_parameters_stand_beside_a_url() -> None:
 
 
 def test_tls_comes_with_the_url() -> None:
-    made = connections("rediss://server", ssl_cert_reqs="none").shared().connection_pool
+    made = connections("rediss://server", ssl_cert_reqs="none").client().connection_pool
 
     assert made.connection_class is redis.SSLConnection
 
@@ -64,7 +65,7 @@ def test_parameters_of_a_client_are_used_and_not_its_connections() -> None:
 
     made = connections(client=client)
 
-    assert made.shared().connection_pool is not client.connection_pool
+    assert made.client().connection_pool is not client.connection_pool
     assert settings(made).items() >= {"host": "server", "port": 7000, "socket_timeout": 3}.items()
 
 
@@ -90,7 +91,6 @@ def test_dedicated_connection_waits_longer_by_the_time_it_blocks() -> None:
 
     pool = made.dedicated(blocking_ms=1_500)._pool
 
-    assert pool.max_connections == 1
     assert pool.connection_kwargs["socket_timeout"] == 3.5
 
 

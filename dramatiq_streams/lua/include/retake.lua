@@ -2,7 +2,8 @@
 -- Each is {entry, deliveries, fields}.
 local function retake(lane, group, consumer, released, count)
     local taken = {}
-    for _, pending in ipairs(redis.call("XPENDING", lane, group, "-", "+", count, released)) do
+    local waiting = count > 0 and redis.call("XPENDING", lane, group, "-", "+", count, released)
+    for _, pending in ipairs(waiting or {}) do
         local entry = redis.call("XCLAIM", lane, group, consumer, 0, pending[1])[1]
         if entry then
             table.insert(taken, { entry[1], pending[4] + 1, entry[2] })

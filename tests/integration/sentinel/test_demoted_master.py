@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from dramatiq.errors import ConnectionFailed
 
-from dramatiq_streams.connections import Connections, Executor
+from dramatiq_streams.connections import Connections
+from dramatiq_streams.executor import Executor
 from tests.conftest import StartServer
 from tests.support.servers import Server
 

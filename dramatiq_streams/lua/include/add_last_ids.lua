@@ -1,0 +1,13 @@
+-- Add to a flat reply how many streams there are, and the greatest id that each has ever had.
+-- When a read has just found nothing in them, nothing is beyond it.
+local function add_last_ids(reply, streams)
+    table.insert(reply, #streams)
+    for _, stream in ipairs(streams) do
+        local facts = redis.call("XINFO", "STREAM", stream)
+        for index = 1, #facts, 2 do
+            if facts[index] == "last-generated-id" then
+                table.insert(reply, facts[index + 1])
+            end
+        end
+    end
+end
