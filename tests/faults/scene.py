@@ -22,6 +22,10 @@ from tests.support.waiting import wait_until
 from .actors import Actors
 from .journal import Journal
 
+#: With this prefetch an idle consumer takes its next message in the very command that it waits in,
+#: XREADGROUP; with a smaller one than there are lanes it waits in XREAD and then reads.
+READS_BLOCKED = len(DEFAULT_LANES)
+
 _ROOT = Path(__file__).parents[2]
 _SOURCE = f"""
 import sys

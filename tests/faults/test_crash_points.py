@@ -3,7 +3,7 @@
 import pytest
 
 from tests.faults.conftest import Stage
-from tests.faults.scene import Scene
+from tests.faults.scene import READS_BLOCKED, Scene
 from tests.support.servers import Server
 
 
@@ -21,7 +21,7 @@ from tests.support.servers import Server
 def test_message_survives_a_death_on_its_way(
     scene: Scene, die_at: str, delay: int | None, runs: int
 ) -> None:
-    command = scene.start_victim(die_at=die_at)
+    command = scene.start_victim(die_at=die_at, prefetch=READS_BLOCKED)
     scene.wait_until_blocked()
     scene.journal.allow("die")
 

@@ -10,6 +10,9 @@ from tests.support.binaries import NAMES, ServerMissing, find_binary
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
+#: One thread prefetches less than `READS_BLOCKED`, two prefetch more.
+THREADS = [1, 2]
+
 
 @pytest.fixture(params=NAMES)
 def scene(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Scene]:
@@ -29,8 +32,9 @@ def _wait_for(scene: Scene, labels: set[str]) -> None:
     scene.join()
 
 
-def test_flushed_server_is_served_again(scene: Scene) -> None:
-    worker = scene.start_survivor(timeout=1_000)
+@pytest.mark.parametrize("threads", THREADS)
+def test_flushed_server_is_served_again(scene: Scene, threads: int) -> None:
+    worker = scene.start_survivor(threads=threads, timeout=1_000)
     scene.wait_until_blocked()
 
     scene.client.flushall()
@@ -69,8 +73,9 @@ def test_deleted_wake_stream_is_served_again(scene: Scene) -> None:
     worker.stop()
 
 
-def test_purged_queue_is_served_again(scene: Scene) -> None:
-    worker = scene.start_survivor(timeout=1_000)
+@pytest.mark.parametrize("threads", THREADS)
+def test_purged_queue_is_served_again(scene: Scene, threads: int) -> None:
+    worker = scene.start_survivor(threads=threads, timeout=1_000)
     scene.wait_until_blocked()
 
     scene.broker.flush("default")

@@ -6,7 +6,7 @@ import pytest
 from dramatiq.errors import ConnectionClosed
 
 from tests.faults.conftest import Stage
-from tests.faults.scene import Scene
+from tests.faults.scene import READS_BLOCKED, Scene
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
@@ -20,10 +20,13 @@ def scene(stage: Stage, server: Server, proxy: FaultyProxy) -> Scene:
     return stage(server, url=proxy.url, socket_timeout=0.5)
 
 
-def test_blocking_read_whose_connection_is_dead_ends(scene: Scene, proxy: FaultyProxy) -> None:
-    consumer = scene.broker.consume("default", prefetch=1, timeout=100)
+@pytest.mark.parametrize("prefetch", [1, READS_BLOCKED])
+def test_blocking_read_whose_connection_is_dead_ends(
+    scene: Scene, proxy: FaultyProxy, prefetch: int
+) -> None:
+    consumer = scene.broker.consume("default", prefetch=prefetch, timeout=100)
     assert next(consumer) is None
-    proxy.delay_replies(30, pattern=rb"^XREADGROUP ", times=1)
+    proxy.delay_replies(30, pattern=rb"^XREAD", times=1)
 
     started = time.monotonic()
     with pytest.raises(ConnectionClosed):

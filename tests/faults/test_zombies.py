@@ -6,7 +6,7 @@ import signal
 import psutil
 
 from tests.faults.conftest import Stage
-from tests.faults.scene import Scene, script
+from tests.faults.scene import READS_BLOCKED, Scene, script
 from tests.support.cli import DramatiqCommand
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
@@ -71,7 +71,7 @@ def test_zombie_does_not_start_what_arrived_while_it_was_stopped(
     stage: Stage, server: Server, proxy: FaultyProxy
 ) -> None:
     scene = stage(server, lease=2_000)
-    zombie = scene.start_victim(url=proxy.url)
+    zombie = scene.start_victim(url=proxy.url, prefetch=READS_BLOCKED)
     begun = proxy.commands["XREADGROUP"]
     wait_until(lambda: proxy.commands["XREADGROUP"] > begun, message="it has just blocked")
     pid = _stop(zombie)

@@ -56,7 +56,8 @@ def _is_call(script: str, command: tuple[Any, ...]) -> bool:
     if script == "XREADGROUP":
         return command[0] == script
     if script == "ack" and _is_call("read", command):  # a read may carry the acks
-        return any(lane > 0 for lane, *_ in json.loads(command[-4]))
+        group = 3 + command[2]  # the first of its arguments, of which the acks are the sixth
+        return any(lane > 0 for lane, *_ in json.loads(command[group + 5]))
     return command[1:2] in {(_HASHES[script],), (assembled()[script],)}
 
 
