@@ -1,4 +1,4 @@
--- Decide over a delivery whose worker died: 1 when it is free now, 0 when it was deleted, and 2 when
+-- Decide over a delivery whose worker died: 1 when it is free now, 0 when it was deleted, 2 when
 -- it was delivered too often and became a dead letter.
 local function reclaim(at, entry, now, body, bury, remove)
     local stored = redis.call("XRANGE", at.lane, entry, entry)[1]
