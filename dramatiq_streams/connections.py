@@ -237,10 +237,12 @@ class Connections:
         name = self._parameters.get("username") or "default"
         return name == "default" and "credential_provider" not in self._parameters
 
-    def shared(self) -> redis.Redis:
-        """A client whose pool grows with the threads that use it."""
+    def shared(self, *, blocking_ms: float = 0) -> redis.Redis:
+        """A client whose pool grows with the threads; replies may take *blocking_ms* longer."""
         # redis-py stops at 100 connections, and fails; the number of threads is the user's affair.
-        return redis.Redis(connection_pool=self._pool(max_connections=2**31))
+        timeout = self._parameters["socket_timeout"] + blocking_ms / 1000
+        pool = self._pool(max_connections=2**31, socket_timeout=timeout)
+        return redis.Redis(connection_pool=pool)
 
     def dedicated(self, *, blocking_ms: float = 0) -> Executor:
         """One connection of its own, whose replies may take *blocking_ms* longer than usual."""

@@ -19,26 +19,35 @@ from .connections import Connections, Executor, Presence, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
+from .draining import Drain
 from .errors import StreamsError
 from .isolation import Isolation
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .liveness import Liveness
 from .maintenance import Duty, Maintenance
-from .options import BrokerOptions
+from .options import BrokerOptions, ProducerOptions
 from .outbox import Outbox
+from .producer import Producer
 from .queues import Queues
+from .registry import Registration, Registry
 from .scope import Scope
 from .settlement import Settlement
+from .spool import Spool
 from .watch import Watch, beat_interval_ms
 
 #: How often dead letters are looked through for old ones.
 EXPIRE_INTERVAL_MS = 60_000.0
 
+#: How often the queues that are read here are written to the registry.
+REGISTER_INTERVAL_MS = 60_000.0
+
 
 class Process:
     """This process's part of a broker."""
 
-    def __init__(self, connections: Connections, options: BrokerOptions) -> None:
+    def __init__(
+        self, connections: Connections, options: BrokerOptions, producing: ProducerOptions
+    ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         self.logger = get_logger(__name__, type(self))
         self._connections = connections
@@ -55,7 +64,25 @@ class Process:
         self.executor = Executor(self.client.connection_pool)
         self.queues = Queues(self.executor, self._scope)
         self.delays = Delays(self.executor, self._scope)
-        self.outbox = Outbox(self.executor, queues=self.queues, delays=self.delays)
+        self._registry = Registry(self.executor, options.namespace)
+        self._sending = self._sending_executor(producing)
+        self._outbox = Outbox(
+            self._sending,
+            queues=self.queues,
+            delays=self.delays,
+            introduce=self.introduce,
+            wait_replicas=producing.wait_replicas,
+            wait_timeout_ms=producing.wait_timeout_ms,
+        )
+        self._spool = self._spool_of(producing)
+        self._drain = None if self._spool is None else self._drain_of(self._spool)
+        self.producer = Producer(
+            self._outbox,
+            options=producing,
+            lanes=options.lanes,
+            reach=self.check_server,
+            drain=self._drain,
+        )
         self.dead_letters = self._dead_letters(self.executor)
 
     def check_server(self) -> None:
@@ -67,6 +94,10 @@ class Process:
         if not self._is_server_checked:
             check_server(self.executor)
             self._is_server_checked = True
+
+    def introduce(self, queue_name: str) -> None:
+        """Make sure, once, that operators find *queue_name*; what fails is made up for later."""
+        self._registry.introduce(self._registration(queue_name))
 
     def settlement(self, queue_name: str) -> Settlement:
         """The settlement of *queue_name*: one for the life of the process."""
@@ -87,6 +118,8 @@ class Process:
         self.check_server()
         settlement = self.settlement(queue_name)
         self._start_maintenance()
+        if self._drain is not None:  # a worker may be all that is left to send what is spooled
+            self._drain.start()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
         self._readers[queue_name] = connection.presence
         return StreamsConsumer(
@@ -103,7 +136,9 @@ class Process:
         )
 
     def close(self) -> None:
-        """Stop the thread, send the acks that are left, close the connections."""
+        """Stop the threads, send the acks that are left, close the connections and the spool."""
+        if self._drain is not None:
+            self._drain.stop()
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
@@ -116,6 +151,29 @@ class Process:
                 self.logger.warning("The broker is closed without the server: %s", error)
         self._caretaker.close()
         self.executor.close()
+        self._sending.close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def _sending_executor(self, producing: ProducerOptions) -> Executor:
+        """The connections on which messages are sent; the server may wait for replicas there."""
+        if not producing.wait_replicas:
+            return self.executor
+        sending = self._connections.shared(blocking_ms=producing.wait_timeout_ms)
+        return Executor(sending.connection_pool)
+
+    def _spool_of(self, producing: ProducerOptions) -> Spool | None:
+        if producing.spool is None:
+            return None
+        return Spool(
+            producing.spool,
+            namespace=self._options.namespace,
+            max_messages=producing.spool_max_messages,
+            max_bytes=producing.spool_max_bytes,
+        )
+
+    def _drain_of(self, spool: Spool) -> Drain:
+        return Drain(spool, self._outbox, reach=lambda: self.executor.execute("PING"))
 
     def _start_maintenance(self) -> None:
         with self._starting:
@@ -146,6 +204,7 @@ class Process:
                 ),
             ),
             Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
+            Duty("register queues", self._register, lambda: REGISTER_INTERVAL_MS),
             Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
 
@@ -183,6 +242,14 @@ class Process:
                     queue_name,
                     recovered.dead_lettered,
                 )
+
+    def _registration(self, queue_name: str) -> Registration:
+        return Registration(queue_name, self._options.lanes.names, self._options.lease_ms)
+
+    def _register(self) -> None:
+        # Again and again: the server may have lost it.
+        registry = Registry(self._caretaker, self._options.namespace)
+        registry.note(map(self._registration, list(self._settlements)))
 
     def _log_findings(self) -> None:
         log_findings(self._caretaker, may_ask_config=self._connections.is_default_user)

@@ -6,17 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import clock
 from .connections import Alarm, Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
 from .scope import Scope
 from .scripts import Scripts
+from .spool import Spooled
 
 #: The most delayed messages that one read forwards.
 FORWARD_LIMIT = 100
 
 #: The most deliveries of one lane that are looked through for lost replies.
 UNHELD_LIMIT = 1000
+
+#: For how long a spool is remembered whose messages have all come: longer than any outage.
+SPOOL_TTL_MS = 90 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,28 @@ class Queues:
     def enqueue_command(self, queue_name: str, lane: int, body: bytes) -> tuple[Any, ...]:
         """The command of `enqueue`, for a pipeline."""
         return ("XADD", self._scope.keys(queue_name).lanes[lane - 1], "*", MESSAGE_FIELD, body)
+
+    def take_in_command(self, message: Spooled, *, spool: str, previous: int) -> tuple[Any, ...]:
+        """Take in a message of a spool, in a pipeline that begins with `take_in_loading_command`.
+
+        Args:
+            previous: The row that precedes it in the pipeline; zero for the first.
+        """
+        keys, names = self._scope.keys(message.queue_name), self._scope.lanes.names
+        # The lanes may have changed since: as with delayed messages, the default one takes it.
+        is_known = message.lane_name in names
+        fallback = self._scope.lanes.default_position - 1
+        lane = names.index(message.lane_name) if is_known else fallback
+        place = [keys.wake, keys.delayed, keys.delayed_messages, keys.lanes[lane], keys.spools]
+        delay = -1 if message.eta_ms is None else max(message.eta_ms - clock.wall_ms(), 0)
+        row = [spool, message.row, previous, message.delivery_id]
+        return self._scripts.command(
+            "take_in", place, [*row, names[lane], message.body, delay, SPOOL_TTL_MS]
+        )
+
+    def take_in_loading_command(self) -> tuple[Any, ...]:
+        """Makes sure that the script of `take_in_command` is on the server."""
+        return self._scripts.loading("take_in")
 
     def ensure_groups(self, queue_name: str) -> bool:
         """Create what a consumer reads from, where it is missing.
@@ -106,8 +133,8 @@ class Queues:
     def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
         """Wait up to *timeout_ms* for a new entry in any lane, or for a wake-up call.
 
-        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting consumer takes no more than
-        it may need.
+        *alarm* rings meanwhile. At most one entry of each lane is delivered, so that a waiting
+        consumer takes no more than it may need.
 
         Raises:
             GroupMissing: Call `ensure_groups` and read again.
