@@ -5,7 +5,7 @@ Read with plain commands: what moves meanwhile may be missed or seen twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -84,6 +84,14 @@ class Browsing:
         for index in range(first, len(self._scope.lanes.names)):
             yield from walk(queue_name, index, start)
             start = _START
+
+    def marks(self, messages: Sequence[StoredMessage]) -> list[bool]:
+        """For each of *messages* whether it is cancelled, and only waits to be dropped."""
+        looks = [
+            ("ZSCORE", self._scope.keys(m.queue).cancelled, f"{m.lane}:{m.place}") for m in messages
+        ]
+        replies = self._executor.execute_many(looks) if looks else []
+        return [isinstance(reply, bytes) for reply in replies]
 
     def everything(self, queue_name: str) -> Iterator[StoredMessage]:
         """Every message of a queue, lane by lane and then the delayed ones."""

@@ -115,7 +115,7 @@ class BrokerOptions:
             InvalidOption: Naming the option, its value and what is allowed.
         """
         return cls(
-            namespace=_namespace(namespace),
+            namespace=checked_namespace(namespace),
             lanes=Lanes.of(DEFAULT_LANES if lanes is None else lanes),
             lease_ms=_whole("lease", lease, 1_000, 60 * _MINUTE_MS, "milliseconds"),
             disconnect_grace_ms=_whole(
@@ -183,7 +183,12 @@ def checked_prefetch(prefetch: object) -> int:
     return _whole("prefetch", prefetch, 1, 65_535, "messages")
 
 
-def _namespace(value: object) -> str:
+def checked_namespace(value: object) -> str:
+    """Return *value* if a namespace may be called so.
+
+    Raises:
+        InvalidOption: It is not a plain name.
+    """
     if not isinstance(value, str) or not _NAMESPACE.match(value):
         allowed = "1 to 128 characters, no spaces and no braces"
         raise InvalidOption.of("namespace", value, allowed)
