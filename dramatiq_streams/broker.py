@@ -129,6 +129,8 @@ class StreamsBroker(Broker):
         )
         self.namespace = namespace
         self._connections = Connections(url=url, client=client, parameters=redis_parameters)
+        #: What `Metrics` counts.
+        self.events = self._connections.events
         self._processes: dict[int, Process] = {}
         if middleware is None:
             middleware = [make() for make in default_middleware]

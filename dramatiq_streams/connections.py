@@ -1,4 +1,4 @@
-"""Connections to Redis, and the one place where redis-py's errors become dramatiq's.
+"""Connections to Redis; no error of redis-py's leaves them.
 
 No redis-py retries: repeating an XADD whose reply was lost would enqueue a message twice. Every
 reply is parsed as RESP2, so that scripts and blocking reads look alike on every server.
@@ -11,61 +11,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import redis
-from dramatiq.errors import ConnectionClosed, ConnectionFailed
+from dramatiq.errors import BrokerConnectionError, ConnectionClosed, ConnectionFailed
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from . import clock
 from .errors import (
     CommandFailed,
-    GroupMissing,
-    ServerOutOfMemory,
     StreamsError,
     UnsupportedServer,
 )
+from .events import Event, Events
+from .failures import as_broker_error, means_no_master
 from .urls import completed, pool_of, refuse_unknown
 
-# A server in one of these states does nothing now and may serve again soon (Redis' error codes).
-_UNABLE_NOW = re.compile(
-    r"\b(LOADING|READONLY|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|TRYAGAIN|MISCONF|BUSY"
-    r"|max number of clients reached)\b"
-)
-# Of a code that redis-py has a class for, only the class is left.
-_UNABLE_NOW_CLASSES = (
-    redis.ReadOnlyError,
-    redis.exceptions.ClusterError,
-    redis.exceptions.TryAgainError,
-)
-# A server that says so is not the master: another one may be.
-_NOT_MASTER = re.compile(r"\b(READONLY|MASTERDOWN)\b")
-_NOT_MASTER_CLASSES = (redis.ReadOnlyError, redis.exceptions.MasterDownError)
-_GROUP_MISSING = re.compile(r"\b(NOGROUP|UNBLOCKED)\b")
-_OUT_OF_MEMORY = re.compile(r"\bOOM\b")
-
 Command = tuple[Any, ...]
-
-
-def as_broker_error(error: Exception) -> Exception:
-    """What dramatiq, or our caller, is to see instead of redis-py's *error*.
-
-    Scripts wrap the codes in text of their own, differently in each server version, so the text
-    decides beside redis-py's class.
-    """
-    text = str(error) or type(error).__name__
-    if isinstance(error, redis.exceptions.NoScriptError):
-        return error
-    # This first: its text names a key, and a queue may be called OOM.
-    if _GROUP_MISSING.search(text):
-        return GroupMissing(text)
-    if isinstance(error, redis.OutOfMemoryError) or _OUT_OF_MEMORY.search(text):
-        return ServerOutOfMemory(f"The server is out of memory and stored nothing: {text}")
-    if isinstance(error, redis.AuthenticationError | redis.BusyLoadingError):
-        return ConnectionFailed(text)
-    if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
-        return ConnectionClosed(text)
-    if isinstance(error, _UNABLE_NOW_CLASSES) or _UNABLE_NOW.search(text):
-        return ConnectionFailed(text)
-    return CommandFailed(text)
 
 
 class Alarm(Protocol):
@@ -105,9 +65,17 @@ class Presence:
 class Executor:
     """Runs commands on a pool of connections, each command on one of its own."""
 
-    def __init__(self, pool: redis.ConnectionPool, presence: Presence | None = None) -> None:
+    def __init__(
+        self,
+        pool: redis.ConnectionPool,
+        presence: Presence | None = None,
+        *,
+        events: Events | None = None,
+    ) -> None:
         self._pool = pool
         self.presence = presence or Presence()
+        self._events = events or Events()
+        self._has_failed = False
 
     def execute(self, *command: Any) -> Any:
         """Send *command* and return the server's reply as it is.
@@ -123,7 +91,7 @@ class Executor:
             return connection.read_response()
         except (redis.RedisError, OSError) as error:
             self._leave_if_no_master(connection, error)
-            raise as_broker_error(error) from error
+            raise self._failure(error) from error
         except BaseException:
             # TimeLimitExceeded or Shutdown was raised in this thread: the reply is still to come,
             # and the next command on this connection would read it as its own.
@@ -153,7 +121,7 @@ class Executor:
             self._leave_if_no_master(connection, replies[0])
         except (redis.RedisError, OSError) as error:
             connection.disconnect()
-            raise as_broker_error(error) from error
+            raise self._failure(error) from error
         except BaseException:
             connection.disconnect()
             raise
@@ -161,7 +129,7 @@ class Executor:
             self._pool.release(connection)
         for reply in replies:
             if isinstance(reply, Exception):
-                raise as_broker_error(reply) from reply
+                raise self._failure(reply) from reply
         return replies
 
     def execute_many(self, commands: Sequence[Command]) -> list[Any]:
@@ -178,13 +146,13 @@ class Executor:
             for reply in replies:
                 self._leave_if_no_master(connection, reply)
         except (redis.RedisError, OSError) as error:
-            raise as_broker_error(error) from error
+            raise self._failure(error) from error
         except BaseException:
             connection.disconnect()
             raise
         finally:
             self._pool.release(connection)
-        return [as_broker_error(r) if isinstance(r, Exception) else r for r in replies]
+        return [self._failure(r) if isinstance(r, Exception) else r for r in replies]
 
     def close(self) -> None:
         """Close every connection; the next command opens a new one."""
@@ -192,20 +160,30 @@ class Executor:
 
     def _leave_if_no_master(self, connection: Any, reply: Any) -> None:
         """After a failover: connect anew next time, to the server that is the master then."""
-        if not isinstance(reply, Exception):
-            return
-        if isinstance(reply, _NOT_MASTER_CLASSES) or _NOT_MASTER.search(str(reply)):
+        if isinstance(reply, Exception) and means_no_master(reply):
             connection.disconnect()
             self._pool.disconnect(inuse_connections=False)
 
     def _connect(self) -> Any:
         try:
-            return self._pool.get_connection()
+            connection = self._pool.get_connection()
         except (redis.RedisError, OSError) as error:
-            failure = as_broker_error(error)
+            failure = self._failure(error)
             if isinstance(failure, ConnectionClosed):
                 failure = ConnectionFailed(str(failure))
             raise failure from error
+        if self._has_failed:
+            self._has_failed = False
+            self._events.tell(Event.RECONNECTED)
+        return connection
+
+    def _failure(self, error: Exception) -> Exception:
+        failure = as_broker_error(error)
+        if isinstance(failure, ConnectionClosed | ConnectionFailed):
+            self._has_failed = True
+        if isinstance(failure, BrokerConnectionError | CommandFailed):
+            self._events.tell(Event.FAILED, type(failure).__name__)
+        return failure
 
 
 class Connections:
@@ -217,7 +195,9 @@ class Connections:
         url: str | None,
         client: redis.Redis | None,
         parameters: Mapping[str, Any],
+        events: Events | None = None,
     ) -> None:
+        self.events = events or Events()
         given = pool_of(url, client, parameters)
         self._connection_class = given.connection_class
         self._parameters: dict[str, Any] = {
@@ -251,7 +231,7 @@ class Connections:
         pool = self._pool(
             max_connections=1, socket_timeout=timeout, redis_connect_func=presence.note
         )
-        return Executor(pool, presence)
+        return Executor(pool, presence, events=self.events)
 
     def _pool(self, **parameters: Any) -> redis.ConnectionPool:
         return redis.ConnectionPool(

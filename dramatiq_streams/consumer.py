@@ -14,6 +14,7 @@ from dramatiq.logging import get_logger
 from . import clock
 from .connections import Executor
 from .errors import GroupMissing
+from .events import Event
 from .isolation import Isolation
 from .lanes import Credits, Lanes
 from .messages import DeliveredMessage, Entry, decode
@@ -273,6 +274,7 @@ class StreamsConsumer(Consumer):
         Half a lease is allowed for between the delivery and now. A read that took longer than it
         may block was answered long ago, and this process was stopped meanwhile.
         """
+        self._settlement.events.tell(Event.FETCHED, self.queue_name)
         answered_ms = min(clock.monotonic_ms(), begun_ms + wait_ms)
         for entry in entries:
             entry.leased_at_ms = max(begun_ms, answered_ms - self._lease_ms / 2)

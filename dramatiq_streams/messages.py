@@ -33,6 +33,8 @@ class Entry:
     is_in_doubt: bool = False
     #: When, on this machine's monotonic clock, a full lease is certain to have begun.
     leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
+    #: How long it was in its lane before this delivery, by the server's clock.
+    waited_ms: float | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from .dead_letters import DeadLetters
 from .delays import Delays
 from .draining import Drain
 from .errors import StreamsError
+from .events import Event
 from .isolation import Isolation
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .liveness import Liveness
@@ -61,7 +62,8 @@ class Process:
         self._caretaker = connections.dedicated()
         self._is_server_checked = False
         self.client = connections.shared()
-        self.executor = Executor(self.client.connection_pool)
+        self._events = connections.events
+        self.executor = Executor(self.client.connection_pool, events=self._events)
         self.queues = Queues(self.executor, self._scope)
         self.delays = Delays(self.executor, self._scope)
         self._registry = Registry(self.executor, options.namespace)
@@ -109,6 +111,7 @@ class Process:
                 delays=self.delays,
                 dead_letters=self.dead_letters,
                 on_settled=self._isolation.leave,
+                events=self._events,
             )
             found = self._settlements.setdefault(queue_name, made)
         return found
@@ -160,7 +163,7 @@ class Process:
         if not producing.wait_replicas:
             return self.executor
         sending = self._connections.shared(blocking_ms=producing.wait_timeout_ms)
-        return Executor(sending.connection_pool)
+        return Executor(sending.connection_pool, events=self._events)
 
     def _spool_of(self, producing: ProducerOptions) -> Spool | None:
         if producing.spool is None:
@@ -216,6 +219,7 @@ class Process:
             consumer=self._scope.consumer,
             presence=self._caretaker.presence,
             readers=lambda queue_name: filter(None, [self._readers.get(queue_name)]),
+            events=self._events,
         )
 
     def _tend(self, watch: Watch) -> None:
@@ -234,6 +238,8 @@ class Process:
                 max_deliveries=self._options.max_deliveries,
                 dead_ttl_ms=self._options.dead_message_ttl_ms,
             )
+            self._events.tell(Event.RECOVERED, queue_name, count=recovered.released)
+            self._events.tell(Event.POISONED, queue_name, count=recovered.dead_lettered)
             if recovered.released or recovered.dead_lettered:
                 self.logger.warning(
                     "Recovered %d messages of queue %r from dead workers; %d more were delivered"

@@ -53,6 +53,8 @@ class Queues:
         self._executor = executor
         self._scripts = Scripts(executor)
         self._scope = scope
+        #: The server's clock minus this machine's monotonic one, as the last read has found it.
+        self._clock_ahead_ms: float | None = None
 
     def enqueue(self, queue_name: str, lane: int, body: bytes) -> None:
         """Append an encoded message to a lane."""
@@ -128,6 +130,7 @@ class Queues:
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
         )
+        self._clock_ahead_ms = reply[0] - clock.monotonic_ms()
         return _reading(reply, acks)
 
     def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
@@ -148,7 +151,7 @@ class Queues:
         reply, has_marks = self._executor.execute_blocking(
             *reader, *wait, then=look, alarm=alarm
         )
-        blocked = _blocked(reply or [], keys)
+        blocked = _blocked(reply or [], keys, self._server_ms())
         return self._screened(blocked, keys) if has_marks and blocked.entries else blocked
 
     def acknowledge(self, queue_name: str, acks: Sequence[Entry]) -> list[Entry]:
@@ -209,6 +212,10 @@ class Queues:
         keys = self._scope.keys(queue_name)
         return self._scripts.size(delayed=keys.delayed, lanes=keys.lanes)
 
+    def _server_ms(self) -> float | None:
+        ahead_ms = self._clock_ahead_ms
+        return None if ahead_ms is None else clock.monotonic_ms() + ahead_ms
+
     def _screened(self, blocked: Blocked, keys: QueueKeys) -> Blocked:
         dropped = self._scripts.screen(
             cancelled=keys.cancelled,
@@ -233,7 +240,7 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     flat = reply[5 + refused_count :]
     return Reading(
         entries=[
-            Entry(lane, entry_id.decode(), deliveries, body)
+            _entry(lane, entry_id, deliveries, body, server_ms)
             for lane, entry_id, deliveries, body in zip(*[iter(flat)] * 4, strict=True)
         ],
         refused=[acks[position - 1] for position in refused],
@@ -243,7 +250,17 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     )
 
 
-def _blocked(reply: list[Any], keys: QueueKeys) -> Blocked:
+def _entry(
+    lane: int, entry_id: bytes, deliveries: int, body: bytes, server_ms: float | None
+) -> Entry:
+    waited_ms = None
+    if server_ms is not None:
+        # An entry's id begins with the server's time when it was added.
+        waited_ms = max(server_ms - int(entry_id.partition(b"-")[0]), 0.0)
+    return Entry(lane, entry_id.decode(), deliveries, body, waited_ms=waited_ms)
+
+
+def _blocked(reply: list[Any], keys: QueueKeys, server_ms: float | None) -> Blocked:
     entries, wakes = [], []
     for stream, found in reply:
         name = stream.decode()
@@ -254,5 +271,5 @@ def _blocked(reply: list[Any], keys: QueueKeys) -> Blocked:
                 lane = keys.lanes.index(name) + 1
                 # Deleted between the delivery and the reply: fields is nil.
                 body = dict(zip(*[iter(fields or ())] * 2, strict=True)).get(MESSAGE_FIELD, b"")
-                entries.append(Entry(lane, entry_id.decode(), 1, body))
+                entries.append(_entry(lane, entry_id, 1, body, server_ms))
     return Blocked(sorted(entries, key=lambda entry: entry.lane), wakes)

@@ -17,6 +17,7 @@ from dramatiq.logging import get_logger
 from .dead_letters import DeadLetters, Reason
 from .delays import Delays
 from .errors import StreamsError
+from .events import Event, Events
 from .holdings import Holdings
 from .messages import DeliveredMessage, Entry, RetryHandOver, encode
 from .queues import Queues
@@ -33,9 +34,11 @@ class Settlement:
         delays: Delays,
         dead_letters: DeadLetters,
         on_settled: Callable[[Entry], None] | None = None,
+        events: Events | None = None,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self.holdings = Holdings(on_settled)
+        self.events = events or Events()
         self._queue_name = queue_name
         self._queues = queues
         self._delays = delays
@@ -172,6 +175,7 @@ class Settlement:
         for entry in entries:
             if not entry.is_settled:
                 entry.is_lost = True
+                self.events.tell(Event.LEASE_LOST, self._queue_name)
                 self.logger.warning(
                     "The lease on entry %s of queue %r was lost; another worker may run it.",
                     entry.entry_id,
@@ -189,6 +193,7 @@ class Settlement:
 
     def _give_up(self, entry: Entry, deed: str) -> None:
         entry.is_settled = True
+        self.events.tell(Event.SETTLED_TOO_LATE, self._queue_name)
         self.holdings.drop([entry])
         self.logger.warning(
             "Entry %s of queue %r was %s after its lease was lost or the queue was flushed;"

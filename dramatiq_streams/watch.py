@@ -20,6 +20,7 @@ from dramatiq.logging import get_logger
 from . import clock
 from .connections import Presence
 from .errors import CommandFailed
+from .events import Event, Events
 from .identity import Identity, host_id
 from .liveness import Late, Liveness, Pulse
 from .options import BrokerOptions
@@ -39,6 +40,7 @@ class Watch:
         consumer: str,
         presence: Presence,
         readers: Callable[[str], Iterable[Presence]],
+        events: Events,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._liveness = liveness
@@ -46,6 +48,7 @@ class Watch:
         self._consumer = consumer
         self._presence = presence
         self._readers = readers
+        self._events = events
         self._identity = Identity.own()
         self._may_list_clients = True
 
@@ -111,6 +114,8 @@ class Watch:
             max_deliveries=self._options.max_deliveries,
             dead_ttl_ms=self._options.dead_message_ttl_ms,
         )
+        self._events.tell(Event.RECOVERED, queue_name, count=freed.released)
+        self._events.tell(Event.POISONED, queue_name, count=freed.dead_lettered)
         if freed.released or freed.dead_lettered:
             self.logger.warning(
                 "Consumer %r of queue %r %s: %d of its messages are free again, %d were delivered"

@@ -17,7 +17,7 @@ from dramatiq_streams import (
     StreamsBroker,
     StreamsError,
 )
-from dramatiq_streams.connections import as_broker_error
+from dramatiq_streams.failures import as_broker_error
 from tests.conftest import MakeBroker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.proxy import FaultyProxy
