@@ -26,6 +26,7 @@ from .errors import (
     PartlyEnqueued,
 )
 from .messages import DeliveredMessage, encode
+from .middleware.hand_back import HandBack
 from .middleware.lease_guard import LeaseGuard
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
@@ -134,7 +135,8 @@ class StreamsBroker(Broker):
         self._processes: dict[int, Process] = {}
         if middleware is None:
             middleware = [make() for make in default_middleware]
-        super().__init__(middleware=[LeaseGuard(self.options.lease_ms), *middleware])
+        own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
+        super().__init__(middleware=[*own, *middleware])
         self.actor_options.add("lane")
 
     @property

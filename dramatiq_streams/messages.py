@@ -25,6 +25,9 @@ class Entry:
     entry_id: str
     deliveries: int
     body: bytes = field(repr=False)
+    #: It would not be delivered once more: the server counts this delivery when it has begun.
+    is_last: bool = False
+    has_begun: bool = False
     #: Somebody else may have it now. Never started if it was not yet, never acknowledged.
     is_lost: bool = False
     #: Acknowledged, dead-lettered, handed over or given back; nothing is left to do.

@@ -10,7 +10,9 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Iterable
 
+from dramatiq.broker import MessageProxy
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
 
@@ -54,7 +56,8 @@ class Process:
         self._connections = connections
         self._options = options
         self._scope = Scope(options.namespace, options.lanes, name)
-        self._isolation = Isolation(max_deliveries=options.max_deliveries)
+        self._isolation = Isolation()
+        self._retreat = threading.Event()
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._starting = threading.Lock()
@@ -64,7 +67,7 @@ class Process:
         self.client = connections.shared()
         self._events = connections.events
         self.executor = Executor(self.client.connection_pool, events=self._events)
-        self.queues = Queues(self.executor, self._scope)
+        self.queues = self._queues(self.executor)
         self.delays = Delays(self.executor, self._scope)
         self._registry = Registry(self.executor, options.namespace)
         self._sending = self._sending_executor(producing)
@@ -132,11 +135,34 @@ class Process:
             lease_ms=self._options.lease_ms,
             lanes=self._options.lanes,
             connection=connection,
-            queues=Queues(connection, self._scope),
+            queues=self._queues(connection),
             forwarder=self.queues,
             settlement=settlement,
             isolation=self._isolation,
+            retreat=self._retreat,
         )
+
+    def advance(self) -> None:
+        """Let consumers fetch: a worker starts."""
+        self._retreat.clear()
+
+    def retreat(self, unstarted: Iterable[MessageProxy]) -> None:
+        """Give back *unstarted* and fetch nothing more: the worker of this process stops."""
+        self._retreat.set()  # First: *unstarted* may be taken from where consumers still add.
+        by_queue: dict[str, list[MessageProxy]] = {}
+        for message in unstarted:
+            by_queue.setdefault(message.queue_name, []).append(message)
+        for queue_name, messages in by_queue.items():
+            try:
+                self.settlement(queue_name).requeue(messages)
+            except BrokerConnectionError as error:
+                self.logger.warning(
+                    "%d messages of queue %r could not be given back; others have them when this"
+                    " process has ended: %s",
+                    len(messages),
+                    queue_name,
+                    error,
+                )
 
     def close(self) -> None:
         """Stop the threads, send the acks that are left, close the connections and the spool."""
@@ -264,6 +290,9 @@ class Process:
         now_ms = letters.server_ms()
         for queue_name in list(self._settlements):
             letters.expire(queue_name, now_ms=now_ms)
+
+    def _queues(self, executor: Executor) -> Queues:
+        return Queues(executor, self._scope, max_deliveries=self._options.max_deliveries)
 
     def _dead_letters(self, executor: Executor) -> DeadLetters:
         return DeadLetters(executor, self._scope, ttl_ms=self._options.dead_message_ttl_ms)

@@ -47,12 +47,17 @@ class Blocked:
 
 
 class Queues:
-    """The main path of every queue in a scope."""
+    """The main path of every queue in a scope.
 
-    def __init__(self, executor: Executor, scope: Scope) -> None:
+    Args:
+        max_deliveries: The last delivery of a message counts only when it begins; 0: all count.
+    """
+
+    def __init__(self, executor: Executor, scope: Scope, *, max_deliveries: int = 0) -> None:
         self._executor = executor
         self._scripts = Scripts(executor)
         self._scope = scope
+        self._max_deliveries = max_deliveries
         #: The server's clock minus this machine's monotonic one, as the last read has found it.
         self._clock_ahead_ms: float | None = None
 
@@ -129,6 +134,7 @@ class Queues:
             lane_names=self._scope.lanes.names,
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
+            max_deliveries=self._max_deliveries,
         )
         self._clock_ahead_ms = reply[0] - clock.monotonic_ms()
         return _reading(reply, acks)
@@ -148,9 +154,7 @@ class Queues:
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
         # What is blocked is served by the server itself, which knows nothing of cancelled messages.
         look = ("EXISTS", keys.cancelled)
-        reply, has_marks = self._executor.execute_blocking(
-            *reader, *wait, then=look, alarm=alarm
-        )
+        reply, has_marks = self._executor.execute_blocking(*reader, *wait, then=look, alarm=alarm)
         blocked = _blocked(reply or [], keys, self._server_ms())
         return self._screened(blocked, keys) if has_marks and blocked.entries else blocked
 
@@ -175,8 +179,22 @@ class Queues:
             group=GROUP,
             consumer=self._scope.consumer,
             released=RELEASED,
-            entries=map(_triple, entries),
+            entries=((*_triple(entry), _given_back(entry)) for entry in entries),
         )
+
+    def begin(self, queue_name: str, entry: Entry) -> bool:
+        """Count the last delivery of *entry*, which starts now; False when it must not start."""
+        is_held = self._scripts.begin(
+            lane=self._scope.keys(queue_name).lanes[entry.lane - 1],
+            group=GROUP,
+            consumer=self._scope.consumer,
+            entry=entry.entry_id,
+            deliveries=entry.deliveries,
+        )
+        if is_held:
+            entry.deliveries += 1
+            entry.has_begun = True
+        return is_held == 1
 
     def release_unheld(self, queue_name: str, held: Iterable[Entry]) -> int:
         """Give back what was delivered to this consumer in replies that never arrived.
@@ -234,6 +252,12 @@ def _triple(entry: Entry) -> tuple[int, str, int]:
     return entry.lane, entry.entry_id, entry.deliveries
 
 
+def _given_back(entry: Entry) -> int:
+    """How many deliveries of *entry* remain counted: without this one, which did not start."""
+    is_counted = entry.has_begun or not entry.is_last
+    return entry.deliveries - is_counted
+
+
 def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     server_ms, eta, forwarded, is_paused, refused_count = reply[:5]
     refused = reply[5 : 5 + refused_count]
@@ -257,7 +281,14 @@ def _entry(
     if server_ms is not None:
         # An entry's id begins with the server's time when it was added.
         waited_ms = max(server_ms - int(entry_id.partition(b"-")[0]), 0.0)
-    return Entry(lane, entry_id.decode(), deliveries, body, waited_ms=waited_ms)
+    return Entry(
+        lane,
+        entry_id.decode(),
+        abs(deliveries),
+        body,
+        is_last=deliveries < 0,
+        waited_ms=waited_ms,
+    )
 
 
 def _blocked(reply: list[Any], keys: QueueKeys, server_ms: float | None) -> Blocked:

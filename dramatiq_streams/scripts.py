@@ -81,6 +81,10 @@ class Scripts:
         """Run `cancel_delayed.lua`."""
         return self._run("cancel_delayed", [delayed, delayed_messages, counts], [delivery])
 
+    def begin(self, *, lane: str, group: str, consumer: str, entry: str, deliveries: int) -> int:
+        """Run `begin.lua`."""
+        return self._run("begin", [lane], [group, consumer, entry, deliveries])
+
     def delay(
         self,
         *,
@@ -200,11 +204,12 @@ class Scripts:
         lane_names: Sequence[str],
         fallback: int,
         limit: int,
+        max_deliveries: int,
     ) -> list[Any]:
         """Run `read.lua`."""
         keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
         reader = [group, consumer, released, budget]
-        work = [_json(shares), _json(acks), _json(lane_names), fallback, limit]
+        work = [_json(shares), _json(acks), _json(lane_names), fallback, limit, max_deliveries]
         return self._run("read", keys, [*reader, *work])
 
     def recover(

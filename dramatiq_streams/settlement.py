@@ -143,16 +143,28 @@ class Settlement:
             self._give_up(entry, "retried")
         return is_done or was_in_doubt
 
+    def begin(self, entry: Entry) -> None:
+        """Have the last delivery of *entry* counted; it is lost if it must not start.
+
+        Raises:
+            BrokerConnectionError: It may have been counted, and must not start.
+        """
+        # If it kills this process, what was done before shall not be done again.
+        self.send_acks()
+        if not self._queues.begin(self._queue_name, entry):
+            self.lose([entry])
+
     def release(self, entries: Iterable[Entry]) -> None:
         """Give *entries*, none of them started, back to other workers.
 
         Raises:
             BrokerConnectionError: They are not given back yet; their leases will expire.
         """
-        free = [entry for entry in entries if not entry.is_settled and not entry.is_lost]
-        for entry in free:
+        ours = [entry for entry in entries if not entry.is_settled]
+        free = [entry for entry in ours if not entry.is_lost]
+        for entry in ours:
             entry.is_settled = True
-        self.holdings.drop(free)
+        self.holdings.drop(ours)
         if free:
             self._queues.release(self._queue_name, free)
 

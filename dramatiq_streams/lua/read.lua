@@ -14,19 +14,20 @@ KEYS
   delayed_messages  hash    delivery id -> lane and message
   lanes...          stream  highest first
 ARGV
-  group       str   the consumer group
-  consumer    str   who reads
-  released    str   the consumer that owns what nobody works on
-  budget      int   the most entries to deliver
-  shares      json  for each lane, how many entries it is owed before higher lanes
-  acks        json  list of [lane, entry, deliveries]; lane 0 is `wake`
-  lane_names  json  the names of the lanes, in order
-  fallback    int   where a delayed message goes whose lane no longer exists
-  limit       int   the most delayed messages to forward
+  group           str   the consumer group
+  consumer        str   who reads
+  released        str   the consumer that owns what nobody works on
+  budget          int   the most entries to deliver
+  shares          json  for each lane, how many entries it is owed before higher lanes
+  acks            json  list of [lane, entry, deliveries]; lane 0 is `wake`
+  lane_names      json  the names of the lanes, in order
+  fallback        int   where a delayed message goes whose lane no longer exists
+  limit           int   the most delayed messages to forward
+  max_deliveries  int   the last delivery of an entry is not counted before it starts
 RETURNS
   array  server time, next eta or -1, number of forwarded messages, 1 when paused or 0,
          number of refused acks, their positions,
-         then for each entry: lane, entry, deliveries, message
+         then for each entry: lane, entry, deliveries (negative: the last one), message
 ]]
 --- @include "now"
 --- @include "owned"
@@ -46,7 +47,7 @@ local wake, paused, cancelled, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, delayed_messages, lanes = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
 local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
-local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
+local fallback, limit, max_deliveries = tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 
 local positions, found = {}, {}
 for position, name in ipairs(lane_names) do
@@ -73,8 +74,10 @@ end
 
 local again = 0
 local function fill(position, count)
-    local old = count > 0 and retake(lanes[position], group, consumer, released, count) or {}
-    local new = take_new(lanes[position], group, consumer, count - #old)
+    local lane = lanes[position]
+    local old = count > 0
+        and retake(lane, group, consumer, released, count, max_deliveries) or {}
+    local new = take_new(lane, group, consumer, count - #old)
     for _, entries in ipairs({ old, new }) do
         for _, entry in ipairs(entries) do
             if not is_dropped(position, entry[1]) then

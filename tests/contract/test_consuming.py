@@ -12,7 +12,7 @@ from dramatiq.broker import MessageProxy
 from dramatiq.errors import BrokerConnectionError, ConnectionClosed
 
 from dramatiq_streams import InvalidOption, StreamsBroker
-from tests.conftest import MakeBroker, MakeWorker
+from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.conftest import StartConsumer
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.proxy import FaultyProxy
@@ -80,12 +80,13 @@ def test_next_at_the_prefetch_limit_waits_for_the_timeout_and_no_longer(
 
 
 def test_waiting_at_the_prefetch_limit_costs_no_requests(
-    broker: StreamsBroker, start_consumer: StartConsumer, start_server: Any
+    start_server: StartServer, make_broker: MakeBroker, start_consumer: StartConsumer
 ) -> None:
     own = start_server()
     client = own.client()
-    consumer = start_consumer(StreamsBroker(url=own.url), prefetch=1, timeout=50)
-    QueueState(client, "dramatiq-streams").add_raw({"m": new_message(1).encode()})
+    broker = make_broker(url=own.url)
+    consumer = start_consumer(broker, prefetch=1, timeout=50)
+    QueueState(client, broker.namespace).add_raw({"m": new_message(1).encode()})
     assert next(consumer)
     before = client.info("stats")["total_commands_processed"]
 

@@ -56,7 +56,7 @@ def _is_call(script: str, command: tuple[Any, ...]) -> bool:
     if script == "XREADGROUP":
         return command[0] == script
     if script == "ack" and _is_call("read", command):  # a read may carry the acks
-        return any(lane > 0 for lane, *_ in json.loads(command[-4]))
+        return any(lane > 0 for lane, *_ in json.loads(command[-5]))
     return command[1:2] in {(_HASHES[script],), (assembled()[script],)}
 
 
@@ -67,7 +67,7 @@ def _has_done_something(script: str, reply: Any) -> bool:
         return bool(reply[0])
     if script == "ack":
         return True
-    if script == "recover":
+    if script in ("recover", "release_dead"):
         return reply[0] + reply[1] > 0
     return bool(reply)
 

@@ -36,6 +36,7 @@ def read(
     acks: Sequence[Any] = (),
     limit: int = 100,
     consumer: str = "me",
+    max_deliveries: int = 5,
 ) -> Reply:
     """Read the shard as *consumer*; a delayed message without its lane goes to `default`."""
     time_ms, next_eta, forwarded, is_paused, count, *rest = shard.scripts.read(
@@ -55,6 +56,7 @@ def read(
         lane_names=LANES,
         fallback=2,
         limit=limit,
+        max_deliveries=max_deliveries,
     )
     flat = iter(rest[count:])
     entries = [
