@@ -197,9 +197,10 @@ def checked_namespace(value: object) -> str:
 
 def _file(name: str, value: object) -> str:
     """The absolute path of a file that may be there, in a directory that must."""
-    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+    text = os.fsdecode(value) if isinstance(value, str | os.PathLike) else ""
+    if not text or "\0" in text:
         raise InvalidOption.of(name, value, "the path of a file")
-    path = os.path.abspath(os.path.expanduser(os.fsdecode(value)))
+    path = os.path.abspath(os.path.expanduser(text))
     directory = os.path.dirname(path)
     if os.path.isdir(path) or not os.path.isdir(directory):
         raise InvalidOption.of(name, value, "the path of a file in a directory that exists")

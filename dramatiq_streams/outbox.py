@@ -89,6 +89,7 @@ class Outbox:
         self._queues = queues
         self._delays = delays
         # It counts the replicas that have what its own connection has written before.
+        self._wait_replicas = wait_replicas
         self._waiting = [("WAIT", wait_replicas, wait_timeout_ms)] if wait_replicas else []
 
     def send(self, outgoing: Outgoing) -> Receipt:
@@ -135,7 +136,8 @@ class Outbox:
         """Store messages of one queue out of a spool, in order; each once, however often it comes.
 
         Returns:
-            A receipt whose failures begin with the first message that is not stored.
+            A receipt whose failures begin with the first message that is not stored, or not on
+            enough replicas.
 
         Raises:
             ConnectionFailed: Nothing is stored.
@@ -150,6 +152,11 @@ class Outbox:
         self._introduce(messages[0].queue_name)
         failures: list[Exception | None] = []
         failure: Exception | None = None
+        if confirmed_by is not None and confirmed_by < self._wait_replicas:
+            # Sent again they change nothing, and the server waits again.
+            failure = CommandFailed(
+                f"{confirmed_by} replicas instead of {self._wait_replicas} have confirmed it."
+            )
         for reply in replies:
             if failure is None and (isinstance(reply, Exception) or reply < 0):
                 failure = reply if isinstance(reply, Exception) else _OUT_OF_ORDER

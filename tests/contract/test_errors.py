@@ -90,7 +90,7 @@ def calls(broker: StreamsBroker) -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize("call", list(calls(StreamsBroker())))
 def test_nothing_listening_is_a_failed_connection(make_broker: MakeBroker, call: str) -> None:
-    broker = make_broker(url=NOTHING_LISTENS)
+    broker = make_broker(url=NOTHING_LISTENS, enqueue_timeout=0)
 
     with pytest.raises(BrokerConnectionError) as caught:
         calls(broker)[call]()
@@ -102,7 +102,7 @@ def test_nothing_listening_is_a_failed_connection(make_broker: MakeBroker, call:
 @pytest.mark.parametrize("call", list(calls(StreamsBroker())))
 def test_wrong_password_is_a_failed_connection(start_server: StartServer, call: str) -> None:
     own = start_server(config=["requirepass sesame"])
-    broker = StreamsBroker(url=own.url)
+    broker = StreamsBroker(url=own.url, enqueue_timeout=0)
 
     with pytest.raises(BrokerConnectionError):
         calls(broker)[call]()
@@ -122,7 +122,7 @@ def test_server_that_cannot_write_now_is_a_failed_connection(
     start_server: StartServer, config: list[str], reason: str
 ) -> None:
     own = start_server(config=config, tcp=True)
-    broker = StreamsBroker(url=own.url)
+    broker = StreamsBroker(url=own.url, enqueue_timeout=0)
 
     for name in ("enqueue", "enqueue with a delay", "flush"):
         with pytest.raises(ConnectionFailed, match=reason):
@@ -134,7 +134,7 @@ def test_server_that_cannot_write_now_is_a_failed_connection(
 
 
 def test_replica_that_lost_its_master_is_a_failed_connection(own_server: Server) -> None:
-    broker = StreamsBroker(url=own_server.url)
+    broker = StreamsBroker(url=own_server.url, enqueue_timeout=0)
     admin = own_server.client()
     admin.config_set("replica-serve-stale-data", "no")
     admin.replicaof("127.0.0.1", "1")
@@ -230,7 +230,7 @@ def test_lost_reply_to_a_delayed_message_doubles_nothing(
     server: Server, make_broker: MakeBroker, queue: QueueState
 ) -> None:
     with FaultyProxy(server) as proxy:
-        broker = make_broker(url=proxy.url)
+        broker = make_broker(url=proxy.url, enqueue_timeout=0)
         broker.enqueue(new_message(1), delay=60_000)
         proxy.drop_reply(rb"^EVALSHA")
 

@@ -53,9 +53,9 @@ def main(settings: dict[str, Any]) -> None:
         sys.stdout.write(f"{label}\n")
         sys.stdout.flush()
     process = broker._process
-    process._drain.start()  # type: ignore[union-attr]
+    process._drain.start()
     deadline = time.monotonic() + 30
-    while settings.get("until_drained") and process._spool.size()[0]:  # type: ignore[union-attr]
+    while settings.get("until_drained") and process._spool.size()[0]:
         if time.monotonic() > deadline:
             sys.exit("the spool is not drained")
         time.sleep(0.01)

@@ -15,7 +15,7 @@ import pytest
 from dramatiq.message import Message
 
 from dramatiq_streams import NotEnqueued, SpoolFull, StreamsBroker
-from tests.conftest import MakeBroker
+from tests.conftest import MakeBroker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.faults.conftest import Stage
 from tests.faults.scene import script
@@ -242,6 +242,28 @@ def test_queue_that_the_server_refuses_hinders_no_other(
     mail = QueueState(queue.client, sender.namespace, "mail")
     assert labels(mail) == list(range(10))
     assert labels(queue) == ["stuck"]
+
+
+def test_spool_keeps_what_too_few_replicas_have_and_doubles_nothing(
+    make_sender: MakeSender, own_server: Server, start_server: StartServer, namespace: str
+) -> None:
+    replica = start_server(config=[f"replicaof 127.0.0.1 {own_server.port}"], tcp=True)
+    master = own_server.client()
+    wait_until(lambda: master.execute_command("WAIT", 1, 10) == 1, timeout=20)
+    with FaultyProxy(own_server) as proxy:
+        sender = make_sender(url=proxy.url, wait_replicas=1, wait_timeout=200)
+        proxy.refuse()
+        sender.enqueue_many([new_message(number) for number in range(10)])
+        replica.pause()
+        proxy.accept()
+        wait_until(lambda: proxy.commands["WAIT"] > 2, timeout=20)
+        assert spooled(sender) == 10
+
+        replica.resume()
+        wait_until_drained(sender)
+
+        assert labels(QueueState(replica.client(), namespace)) == list(range(10))
+        sender.close()
 
 
 @pytest.mark.parametrize("number", range(3))
