@@ -124,6 +124,7 @@ class Process:
         self.check_server()
         settlement = self.settlement(queue_name)
         self._start_maintenance()
+        self.introduce(queue_name)
         if self._drain is not None:  # a worker may be all that is left to send what is spooled
             self._drain.start()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
