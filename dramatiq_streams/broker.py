@@ -11,23 +11,36 @@ import redis
 from dramatiq.actor import Actor
 from dramatiq.broker import Broker
 from dramatiq.common import q_name
-from dramatiq.errors import BrokerConnectionError, QueueJoinTimeout
+from dramatiq.errors import QueueJoinTimeout
 from dramatiq.message import Message
 from dramatiq.middleware import Middleware, default_middleware
 
 from . import clock
 from .connections import Connections
 from .consumer import StreamsConsumer
-from .errors import PartlyEnqueued
+from .errors import (
+    EnqueueUnconfirmed,
+    MessageTooLarge,
+    NotEnqueued,
+    NotReplicated,
+    PartlyEnqueued,
+)
 from .messages import DeliveredMessage, encode
+from .middleware.hand_back import HandBack
 from .middleware.lease_guard import LeaseGuard
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
     DEFAULT_DISCONNECT_GRACE_MS,
+    DEFAULT_ENQUEUE_TIMEOUT_MS,
     DEFAULT_LEASE_MS,
     DEFAULT_MAX_DELIVERIES,
+    DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_NAMESPACE,
+    DEFAULT_SPOOL_MAX_BYTES,
+    DEFAULT_SPOOL_MAX_MESSAGES,
+    DEFAULT_WAIT_TIMEOUT_MS,
     BrokerOptions,
+    ProducerOptions,
     checked_delay,
     checked_prefetch,
     checked_queue_name,
@@ -48,7 +61,8 @@ class StreamsBroker(Broker):
     also one forked after the construction, connects by itself.
 
     Args:
-        url: `redis://`, `rediss://`, `unix://` or `embedded://PATH`. Default `redis://localhost`.
+        url: `redis://`, `rediss://`, `unix://`, `sentinel://`, `sentinels://` or `embedded://PATH`.
+            Default `redis://localhost`.
         client: An existing `redis.Redis`, instead of *url*; its parameters are used, not its
             connections.
         namespace: Begins every key.
@@ -62,6 +76,14 @@ class StreamsBroker(Broker):
         max_deliveries: A message that was delivered this often and never settled, because its
             worker died each time, becomes a dead letter.
         dead_message_ttl: Milliseconds that dead letters are kept.
+        enqueue_timeout: Milliseconds for which sending is tried again while the server cannot be
+            reached; 0 for one attempt. Threads that run an event loop make one attempt only.
+        wait_replicas: How many replicas have to confirm what is sent.
+        wait_timeout: Milliseconds that they have for it.
+        max_message_bytes: What is larger when it is encoded is not sent.
+        spool: A file for what cannot be sent; it is sent from there when the server is back.
+        spool_max_messages: The most messages that wait there.
+        spool_max_bytes: The most bytes that they have together.
         **redis_parameters: Connection options of `redis.Redis`, also beside *url*.
 
     Raises:
@@ -80,6 +102,13 @@ class StreamsBroker(Broker):
         disconnect_grace: int = DEFAULT_DISCONNECT_GRACE_MS,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
         dead_message_ttl: int = DEFAULT_DEAD_MESSAGE_TTL_MS,
+        enqueue_timeout: int = DEFAULT_ENQUEUE_TIMEOUT_MS,
+        wait_replicas: int = 0,
+        wait_timeout: int = DEFAULT_WAIT_TIMEOUT_MS,
+        max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES,
+        spool: str | os.PathLike[str] | None = None,
+        spool_max_messages: int = DEFAULT_SPOOL_MAX_MESSAGES,
+        spool_max_bytes: int = DEFAULT_SPOOL_MAX_BYTES,
         **redis_parameters: Any,
     ) -> None:
         self.options = BrokerOptions.of(
@@ -90,12 +119,24 @@ class StreamsBroker(Broker):
             max_deliveries=max_deliveries,
             dead_message_ttl=dead_message_ttl,
         )
+        self._producing = ProducerOptions.of(
+            enqueue_timeout=enqueue_timeout,
+            wait_replicas=wait_replicas,
+            wait_timeout=wait_timeout,
+            max_message_bytes=max_message_bytes,
+            spool=spool,
+            spool_max_messages=spool_max_messages,
+            spool_max_bytes=spool_max_bytes,
+        )
         self.namespace = namespace
         self._connections = Connections(url=url, client=client, parameters=redis_parameters)
+        #: What `Metrics` counts.
+        self.events = self._connections.events
         self._processes: dict[int, Process] = {}
         if middleware is None:
             middleware = [make() for make in default_middleware]
-        super().__init__(middleware=[LeaseGuard(self.options.lease_ms), *middleware])
+        own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
+        super().__init__(middleware=[*own, *middleware])
         self.actor_options.add("lane")
 
     @property
@@ -109,7 +150,8 @@ class StreamsBroker(Broker):
         pid = os.getpid()
         found = self._processes.get(pid)
         if found is None:
-            found = self._processes.setdefault(pid, Process(self._connections, self.options))
+            made = Process(self._connections, self.options, self._producing)
+            found = self._processes.setdefault(pid, made)
         return found
 
     def declare_actor(self, actor: Actor[Any, Any]) -> None:
@@ -161,18 +203,23 @@ class StreamsBroker(Broker):
             A copy of the message as it was enqueued, with option `eta` if it was delayed.
 
         Raises:
-            ConnectionFailed: The message was not enqueued.
-            ConnectionClosed: The connection broke: the message may or may not be enqueued.
+            NotEnqueued: The server could not be reached, and there was no room in a spool.
+            EnqueueUnconfirmed: The connection broke: the message may or may not be enqueued.
+            NotReplicated: It is enqueued, but too few replicas have it.
             ServerOutOfMemory: The message was not enqueued.
+            MessageTooLarge: It has more than `max_message_bytes`; it was not enqueued.
             InvalidOption: The delay, the lane or the priority is not possible.
         """
         if isinstance(message, DeliveredMessage):
             if message.is_being_retried:
                 return self._retry(message, delay)
             message = message.message
-        self._process.check_server()
-        outgoing = self._prepare(message, delay)
-        self._process.outbox.send(outgoing)
+        outgoing = self._prepare_new(message, delay)
+        try:
+            self._process.producer.send(outgoing)
+        except NotReplicated:
+            self.emit_after("enqueue", outgoing.message, outgoing.delay)
+            raise
         self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
 
@@ -186,18 +233,18 @@ class StreamsBroker(Broker):
 
         Raises:
             PartlyEnqueued: It names what was enqueued, what perhaps, and what not.
+            NotReplicated: The same, when all that was sent is enqueued, but not on enough replicas.
             InvalidOption: As `enqueue`; nothing was sent.
         """
         waiting = list(messages)
         for message in waiting:
             self._check(message, delay)
-        self._process.check_server()
         enqueued: list[Message[Any]] = []
         for start in range(0, len(waiting), CHUNK):
             later = waiting[start:]
             try:
-                chunk = [self._prepare(message, delay) for message in later[:CHUNK]]
-            except Exception as error:  # middleware refuses a message, or the encoder does
+                chunk = [self._prepare_new(message, delay) for message in later[:CHUNK]]
+            except Exception as error:  # too large, or refused by middleware or the encoder
                 if not enqueued:
                     raise
                 raise PartlyEnqueued(
@@ -261,6 +308,18 @@ class StreamsBroker(Broker):
         # Only now: middleware may have changed the options.
         return Outgoing(message, self._lane(message), encode(message), delay)
 
+    def _prepare_new(self, message: Message[Any], delay: int | None) -> Outgoing:
+        # Not for retries: those come back with their traceback, and have to go somewhere.
+        outgoing = self._prepare(message, delay)
+        if len(outgoing.body) > self._producing.max_message_bytes:
+            raise MessageTooLarge(
+                f"Message {message.message_id} of actor {message.actor_name!r} has"
+                f" {len(outgoing.body):,} bytes when it is encoded: max_message_bytes allows"
+                f" {self._producing.max_message_bytes:,}. Store what is large elsewhere, and send"
+                " where it is."
+            )
+        return outgoing
+
     def _lane(self, message: Message[Any]) -> int:
         actor = self.actors.get(message.actor_name)
         if actor is None:
@@ -284,21 +343,22 @@ class StreamsBroker(Broker):
         later: Sequence[Message[Any]],
     ) -> None:
         """Send *chunk* and add what the server confirms to *enqueued*."""
+        producer = self._process.producer
         try:
-            failures = self._process.outbox.send_many(chunk)
-        except BrokerConnectionError as error:
-            perhaps = [outgoing.message for outgoing in chunk]
+            receipt = producer.send_many(chunk)
+        except (NotEnqueued, EnqueueUnconfirmed) as error:
+            unsent = [*error.unsent, *later]
             raise PartlyEnqueued(
-                error, enqueued=enqueued, unconfirmed=perhaps, unsent=later
+                error, enqueued=enqueued, unconfirmed=error.unconfirmed, unsent=unsent
             ) from error
         refused = []
-        for outgoing, failure in zip(chunk, failures, strict=True):
+        for outgoing, failure in zip(chunk, receipt.failures, strict=True):
             if failure is None:
                 enqueued.append(outgoing.message)
                 self.emit_after("enqueue", outgoing.message, outgoing.delay)
             else:
                 refused.append(outgoing.message)
-        cause = next(filter(None, failures), None)
-        if cause is not None:
+        if cause := receipt.first_failure:
             unsent = [*refused, *later]
             raise PartlyEnqueued(cause, enqueued=enqueued, unconfirmed=[], unsent=unsent) from cause
+        producer.check_replicas(receipt, enqueued, unsent=later)

@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from .errors import CommandFailed, StreamsError, UnsupportedServer
+from .events import Events
 from .executor import Executor, Presence
 from .urls import completed, pool_of, refuse_unknown
 
@@ -27,7 +28,9 @@ class Connections:
         url: str | None,
         client: redis.Redis | None,
         parameters: Mapping[str, Any],
+        events: Events | None = None,
     ) -> None:
+        self.events = events or Events()
         given = pool_of(url, client, parameters)
         self._connection_class = given.connection_class
         self._parameters: dict[str, Any] = {
@@ -51,16 +54,17 @@ class Connections:
         """A client for the user; its pool grows with the threads that use it."""
         return redis.Redis(connection_pool=self._pool())
 
-    def shared(self) -> Executor:
-        """As many connections as there are threads that use it at the same time."""
-        return Executor(self._pool())
+    def shared(self, *, blocking_ms: float = 0) -> Executor:
+        """As many connections as there are threads; replies may take *blocking_ms* longer."""
+        pool = self._pool(socket_timeout=self._parameters["socket_timeout"] + blocking_ms / 1000)
+        return Executor(pool, events=self.events)
 
     def dedicated(self, *, blocking_ms: float = 0) -> Executor:
         """One connection of its own, whose replies may take *blocking_ms* longer than usual."""
         timeout = self._parameters["socket_timeout"] + blocking_ms / 1000
         presence = Presence()
         pool = self._pool(socket_timeout=timeout, redis_connect_func=presence.note)
-        return Executor(pool, presence)
+        return Executor(pool, presence, events=self.events)
 
     def _pool(self, **parameters: Any) -> redis.ConnectionPool:
         # redis-py stops at 100 connections, and fails; the number of threads is the user's affair.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -13,6 +14,7 @@ from dramatiq.logging import get_logger
 
 from . import clock
 from .errors import GroupMissing
+from .events import Event
 from .executor import Executor
 from .isolation import Isolation
 from .lanes import Credits, Lanes
@@ -31,6 +33,9 @@ PAUSED_MS = 250.0
 
 #: After this many blocking reads in a row that brought nothing, the next read is a full one.
 QUIET_ROUNDS = 5
+
+#: Seconds between two looks of a consumer that has nothing to do any more but to be closed.
+RETREAT_SECONDS = 0.05
 
 
 class _Forwarding:
@@ -84,6 +89,7 @@ class StreamsConsumer(Consumer):
         forwarder: Queues,
         settlement: Settlement,
         isolation: Isolation,
+        retreat: threading.Event,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self.queue_name = queue_name
@@ -96,6 +102,7 @@ class StreamsConsumer(Consumer):
         self._queues = queues
         self._settlement = settlement
         self._isolation = isolation
+        self._retreat = retreat
         self._holdings = settlement.holdings
         self._buffer: deque[Entry] = deque()
         self._last_ids: list[str] = []
@@ -117,6 +124,9 @@ class StreamsConsumer(Consumer):
         deadline_ms = clock.monotonic_ms() + self.timeout_ms
         left_ms: float = self.timeout_ms
         while (message := self._next_buffered(left_ms)) is None and left_ms > 0:
+            if self._retreat.is_set():
+                self._withdraw()
+                return None
             if not self._buffer:
                 with self._holdings.carrying():
                     self._fetch(left_ms)
@@ -176,7 +186,7 @@ class StreamsConsumer(Consumer):
         """The next message that may be handed out within *left_ms*; the others stay buffered."""
         while self._buffer:
             entry = self._buffer[0]
-            if not entry.is_lost and not self._isolation.admit(entry, timeout_ms=left_ms):
+            if not entry.is_lost and not self._may_start(entry, left_ms):
                 return None
             self._buffer.popleft()
             if entry.is_lost:
@@ -190,6 +200,27 @@ class StreamsConsumer(Consumer):
             entry.body = b""
             return message
         return None
+
+    def _may_start(self, entry: Entry, left_ms: float) -> bool:
+        """Whether *entry* may be handed out within *left_ms*; it may turn out to be lost."""
+        if self._retreat.is_set():
+            return False
+        if not self._isolation.admit(entry, timeout_ms=0):
+            # Nobody reads meanwhile, and what it waits for may be an ack that is still to be sent.
+            self._settlement.send_acks()
+            if not self._isolation.admit(entry, timeout_ms=left_ms):
+                return False
+        if entry.is_last and not entry.has_begun:
+            self._settlement.begin(entry)
+        return True
+
+    def _withdraw(self) -> None:
+        """The worker stops: what a blocked read has brought meanwhile is for others."""
+        buffered = list(self._buffer)
+        self._buffer.clear()
+        self._settlement.send_acks()
+        self._settlement.release(buffered)
+        time.sleep(RETREAT_SECONDS)
 
     def _reject(self, entry: Entry, error: DecodeError) -> None:
         try:
@@ -297,6 +328,7 @@ class StreamsConsumer(Consumer):
         Half a lease is allowed for between the delivery and now. A read that took longer than it
         may block was answered long ago, and this process was stopped meanwhile.
         """
+        self._settlement.events.tell(Event.FETCHED, self.queue_name)
         answered_ms = min(clock.monotonic_ms(), begun_ms + wait_ms)
         for entry in entries:
             entry.leased_at_ms = max(begun_ms, answered_ms - self._lease_ms / 2)

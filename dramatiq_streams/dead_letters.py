@@ -1,16 +1,21 @@
-"""Messages given up on: kept with the reason, for `dead_message_ttl`."""
+"""Messages given up on: kept with the reason, for `dead_message_ttl`, and sent again on demand."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from .keys import GROUP
+from .letters import Letter, LetterFilter
 from .messages import Entry
 from .scope import Scope
 from .scripts import Runs, Scripts
 
 #: Longer error texts are cut: the traceback is in the message's options.
 ERROR_LENGTH = 2_000
+
+#: How many dead letters are fetched, or deleted, at once.
+PAGE = 200
 
 
 class Reason(StrEnum):
@@ -55,6 +60,63 @@ class DeadLetters:
             ttl=self._ttl_ms,
         )
         return done == 1
+
+    def letters(
+        self, queue_name: str, wanted: LetterFilter, *, after: str | None = None
+    ) -> Iterator[Letter]:
+        """The dead letters that are *wanted*, oldest first, fetched as they are asked for.
+
+        Those that die after the first was fetched are left out: what is sent again and dies again
+        does not come twice.
+
+        Args:
+            queue_name: The queue.
+            wanted: Which ones.
+            after: Begin behind this letter id.
+        """
+        dead = self._scope.keys(queue_name).dead
+        newest = self._runs.execute("XREVRANGE", dead, "+", "-", "COUNT", 1)
+        start = f"({after}" if after else str(wanted.died_after_ms or "-")
+        while newest:
+            found = self._runs.execute("XRANGE", dead, start, newest[0][0], "COUNT", PAGE)
+            for letter_id, flat in found:
+                fields = dict(zip(flat[::2], flat[1::2], strict=True))
+                letter = Letter.parse(queue_name, letter_id, fields)
+                if wanted.accepts(letter):
+                    yield letter
+            if len(found) < PAGE:
+                return
+            start = f"({found[-1][0].decode()}"
+
+    def redrive(self, letter: Letter) -> bool:
+        """Send the message of *letter* again, its retries as if it were new, in one step.
+
+        A body that is no message here goes as it is. Repeating a call whose reply was lost sends
+        nothing twice.
+
+        Returns:
+            False when the letter is not there any more: redriven, purged or expired meanwhile.
+        """
+        keys = self._scope.keys(letter.queue)
+        lanes = self._scope.lanes
+        is_known = letter.lane in lanes.names
+        position = lanes.position(letter.lane) if is_known else lanes.default_position
+        done = self._scripts.redrive(
+            dead=keys.dead,
+            lane=keys.lanes[position - 1],
+            letter=letter.letter_id,
+            message=letter.revived() or b"",
+        )
+        return done == 1
+
+    def remove(self, letters: Sequence[Letter]) -> int:
+        """Drop *letters* of one queue for good; returns how many were still there."""
+        removed = 0
+        for start in range(0, len(letters), PAGE):
+            page = letters[start : start + PAGE]
+            ids = [letter.letter_id for letter in page]
+            removed += self._runs.execute("XDEL", self._scope.keys(page[0].queue).dead, *ids)
+        return removed
 
     def expire(self, queue_name: str, *, now_ms: int) -> int:
         """Drop the dead letters that are older than the ttl at *now_ms*, server time."""

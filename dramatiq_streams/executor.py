@@ -1,61 +1,22 @@
-"""Commands on connections, and the one place where redis-py's errors become dramatiq's.
+"""Commands on connections; no error of redis-py's leaves them.
 
 Nothing is retried here: repeating an XADD whose reply was lost would enqueue a message twice.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import redis
-from dramatiq.errors import ConnectionClosed, ConnectionFailed
+from dramatiq.errors import BrokerConnectionError, ConnectionClosed, ConnectionFailed
 
 from . import clock
-from .errors import CommandFailed, GroupMissing, ServerOutOfMemory
-
-# A server in one of these states does nothing now and may serve again soon (Redis' error codes).
-_UNABLE_NOW = re.compile(
-    r"\b(LOADING|READONLY|CLUSTERDOWN|MASTERDOWN|NOREPLICAS|TRYAGAIN|MISCONF|BUSY"
-    r"|max number of clients reached|unauthenticated (?:multi)?bulk length)\b"
-)
-# Of a code that redis-py has a class for, only the class is left.
-_UNABLE_NOW_CLASSES = (
-    redis.ReadOnlyError,
-    redis.exceptions.ClusterError,
-    redis.exceptions.TryAgainError,
-)
-# A server that says so is not the master: another one may be.
-_NOT_MASTER = re.compile(r"\b(READONLY|MASTERDOWN)\b")
-_NOT_MASTER_CLASSES = (redis.ReadOnlyError, redis.exceptions.MasterDownError)
-_GROUP_MISSING = re.compile(r"\b(NOGROUP|UNBLOCKED)\b")
-_OUT_OF_MEMORY = re.compile(r"\bOOM\b")
+from .errors import CommandFailed
+from .events import Event, Events
+from .failures import as_broker_error, means_no_master
 
 Command = tuple[Any, ...]
-
-
-def as_broker_error(error: Exception) -> Exception:
-    """What dramatiq, or our caller, is to see instead of redis-py's *error*.
-
-    Scripts wrap the codes in text of their own, differently in each server version, so the text
-    decides beside redis-py's class.
-    """
-    text = str(error) or type(error).__name__
-    if isinstance(error, redis.exceptions.NoScriptError):
-        return error
-    # This first: its text names a key, and a queue may be called OOM.
-    if _GROUP_MISSING.search(text):
-        return GroupMissing(text)
-    if isinstance(error, redis.OutOfMemoryError) or _OUT_OF_MEMORY.search(text):
-        return ServerOutOfMemory(f"The server is out of memory and stored nothing: {text}")
-    if isinstance(error, redis.AuthenticationError | redis.BusyLoadingError):
-        return ConnectionFailed(text)
-    if isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError):
-        return ConnectionClosed(text)
-    if isinstance(error, _UNABLE_NOW_CLASSES) or _UNABLE_NOW.search(text):
-        return ConnectionFailed(text)
-    return CommandFailed(text)
 
 
 class Alarm(Protocol):
@@ -100,9 +61,17 @@ class Executor:
     connection is never used again, since its reply, still to come, would answer the next command.
     """
 
-    def __init__(self, pool: redis.ConnectionPool, presence: Presence | None = None) -> None:
+    def __init__(
+        self,
+        pool: redis.ConnectionPool,
+        presence: Presence | None = None,
+        *,
+        events: Events | None = None,
+    ) -> None:
         self._pool = pool
         self.presence = presence or Presence()
+        self._events = events or Events()
+        self._has_failed = False
         self._idle: list[Any] = []
         self._closings = 0
 
@@ -117,9 +86,9 @@ class Executor:
         closings, connection = self._closings, self._connect()
         try:
             connection.send_command(*command)
-            reply = _read(connection)
+            reply = self._read(connection)
         except BaseException as error:
-            raise _abandoned(connection, error) from error
+            raise self._abandoned(connection, error) from error
         self._give_back(connection, closings, reply)
         if isinstance(reply, Exception):
             raise reply from reply.__cause__
@@ -144,9 +113,9 @@ class Executor:
                 if alarm.seconds_left() <= 0:
                     alarm.ring()
             # Both before one is raised: the next command must not read the other's reply.
-            replies = _read(connection), _read(connection)
+            replies = self._read(connection), self._read(connection)
         except BaseException as error:
-            raise _abandoned(connection, error) from error
+            raise self._abandoned(connection, error) from error
         self._give_back(connection, closings, *replies)
         for reply in replies:
             if isinstance(reply, Exception):
@@ -163,9 +132,9 @@ class Executor:
         closings, connection = self._closings, self._connect()
         try:
             connection.send_packed_command(connection.pack_commands(commands))
-            replies = [_read(connection) for _ in commands]
+            replies = [self._read(connection) for _ in commands]
         except BaseException as error:
-            raise _abandoned(connection, error) from error
+            raise self._abandoned(connection, error) from error
         self._give_back(connection, closings, *replies)
         return replies
 
@@ -177,12 +146,16 @@ class Executor:
 
     def _connect(self) -> Any:
         try:
-            return _ready(self._lend())
+            connection = _ready(self._lend())
         except (redis.RedisError, OSError) as error:
-            failure = as_broker_error(error)
+            failure = self._failure(error)
             if isinstance(failure, ConnectionClosed):
                 failure = ConnectionFailed(str(failure))
             raise failure from error
+        if self._has_failed:
+            self._has_failed = False
+            self._events.tell(Event.RECONNECTED)
+        return connection
 
     def _lend(self) -> Any:
         try:
@@ -191,13 +164,35 @@ class Executor:
             return self._pool.make_connection()
 
     def _give_back(self, connection: Any, closings: int, *replies: Any) -> None:
-        if any(map(_is_no_master, replies)):
+        if any(isinstance(reply, Exception) and _is_no_master(reply) for reply in replies):
             # After a failover: connect anew next time, to the server that is the master then.
             self.close()
         if closings == self._closings:
             self._idle.append(connection)
         else:
             connection.disconnect()
+
+    def _abandoned(self, connection: Any, error: BaseException) -> BaseException:
+        """Close *connection*, whose replies are not all read; returns what is to be raised."""
+        connection.disconnect()
+        return self._failure(error) if isinstance(error, redis.RedisError | OSError) else error
+
+    def _read(self, connection: Any) -> Any:
+        """The next reply; an error reply is returned as what is to be raised."""
+        try:
+            return connection.read_response()
+        except redis.ResponseError as error:
+            failure = self._failure(error)
+            failure.__cause__ = error
+            return failure
+
+    def _failure(self, error: Exception) -> Exception:
+        failure = as_broker_error(error)
+        if isinstance(failure, ConnectionClosed | ConnectionFailed):
+            self._has_failed = True
+        if isinstance(failure, BrokerConnectionError | CommandFailed):
+            self._events.tell(Event.FAILED, type(failure).__name__)
+        return failure
 
 
 def _ready(connection: Any) -> Any:
@@ -213,28 +208,8 @@ def _ready(connection: Any) -> Any:
     return connection
 
 
-def _abandoned(connection: Any, error: BaseException) -> BaseException:
-    """Close *connection*, whose replies are not all read; returns what is to be raised."""
-    connection.disconnect()
-    is_ours = isinstance(error, redis.RedisError | OSError)
-    return as_broker_error(error) if is_ours else error  # type: ignore[arg-type]
-
-
-def _read(connection: Any) -> Any:
-    """The next reply; an error reply is returned as what is to be raised."""
-    try:
-        return connection.read_response()
-    except redis.ResponseError as error:
-        failure = as_broker_error(error)
-        failure.__cause__ = error
-        return failure
-
-
-def _is_no_master(reply: Any) -> bool:
-    cause = reply.__cause__ if isinstance(reply, Exception) else None
-    if cause is None:
-        return False
-    return isinstance(cause, _NOT_MASTER_CLASSES) or bool(_NOT_MASTER.search(str(cause)))
+def _is_no_master(failure: Exception) -> bool:
+    return isinstance(failure.__cause__, Exception) and means_no_master(failure.__cause__)
 
 
 def _seconds_to_wait(alarm: Alarm, deadline_ms: float) -> float:

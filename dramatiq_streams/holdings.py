@@ -99,7 +99,9 @@ class Holdings:
                 return False
             entry.is_settled = True
             self._acks.append(entry)
-            self._on_settled(entry)
+            if not entry.is_last:
+                self._on_settled(entry)
+            # Else it leaves when the server knows: the next one may kill this process.
             self._changed.notify_all()
             return self._carriers == 0
 

@@ -40,8 +40,11 @@ class Identity:
     @classmethod
     def own(cls) -> Identity | None:
         """This process; None where its start time is not to be had."""
-        state = _state(os.getpid())
-        return None if state is None else cls(os.getpid(), state[1])
+        pid = os.getpid()
+        state = _state(pid)
+        # In a pid namespace of its own with its parent's /proc, pids are another's there.
+        is_ours = state is not None and _pid_in_proc() == pid
+        return cls(pid, state[1]) if state is not None and is_ours else None
 
     @property
     def is_gone(self) -> bool:
@@ -73,6 +76,14 @@ def host_id(address: str) -> str | None:
         return None
     parts = "\n".join((socket.gethostname(), boot, namespace, address))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def _pid_in_proc() -> int | None:
+    """This process's pid as /proc counts."""
+    try:
+        return int(os.readlink("/proc/self"))
+    except (OSError, ValueError):
+        return None
 
 
 def _state(pid: int) -> tuple[str, int] | None:

@@ -15,6 +15,7 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:wake` | stream | at most one entry: wakes one blocked consumer, so that it reads anew |
 | `T:paused` | string | since when the queue is paused, in server milliseconds |
 | `T:cancelled` | zset | lane, colon and entry of what is to be dropped, scored by the last look |
+| `T:spools` | hash | spool -> its last row that was taken in; expires |
 | `T:counts` | hash | what was counted: `cancelled` |
 | `{namespace:queues}` | hash | queue -> its lanes and lease, in JSON, from whoever uses it |
 """
@@ -46,6 +47,7 @@ class QueueKeys:
     consumers: str
     connections: str
     wake: str
+    spools: str
     paused: str
     cancelled: str
     counts: str
@@ -70,6 +72,7 @@ def queue_keys(
         consumers=f"{tag}:consumers",
         connections=f"{tag}:connections",
         wake=f"{tag}:wake",
+        spools=f"{tag}:spools",
         paused=f"{tag}:paused",
         cancelled=f"{tag}:cancelled",
         counts=f"{tag}:counts",

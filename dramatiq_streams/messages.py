@@ -25,6 +25,9 @@ class Entry:
     entry_id: str
     deliveries: int
     body: bytes = field(repr=False)
+    #: It would not be delivered once more: the server counts this delivery when it has begun.
+    is_last: bool = False
+    has_begun: bool = False
     #: Somebody else may have it now. Never started if it was not yet, never acknowledged.
     is_lost: bool = False
     #: Acknowledged, dead-lettered, handed over or given back; nothing is left to do.
@@ -33,6 +36,8 @@ class Entry:
     is_in_doubt: bool = False
     #: When, on this machine's monotonic clock, a full lease is certain to have begun.
     leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
+    #: How long it was in its lane before this delivery, by the server's clock.
+    waited_ms: float | None = field(default=None, repr=False)
 
 
 @dataclass(slots=True)

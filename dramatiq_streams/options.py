@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,16 @@ DEFAULT_DISCONNECT_GRACE_MS = 10_000
 DEFAULT_MAX_DELIVERIES = 5
 DEFAULT_DEAD_MESSAGE_TTL_MS = 7 * 86_400_000
 
+#: Long enough for the restart of a server, short enough for whoever waits for a web page.
+DEFAULT_ENQUEUE_TIMEOUT_MS = 5_000
+DEFAULT_WAIT_TIMEOUT_MS = 1_000
+#: With two messages fetched ahead for each of eight threads, 256 MiB of a worker's memory.
+DEFAULT_MAX_MESSAGE_BYTES = 16 * 1024**2
+#: What Redis takes at most, unless it is configured otherwise (`proto-max-bulk-len`).
+LARGEST_MESSAGE_BYTES = 512 * 1024**2
+DEFAULT_SPOOL_MAX_MESSAGES = 100_000
+DEFAULT_SPOOL_MAX_BYTES = 1024**3
+
 #: Far beyond any eta, and still exact as a score and in Lua's number format.
 LONGEST_DELAY_MS = 10**13
 
@@ -29,6 +40,51 @@ _MINUTE_MS = 60_000
 _YEAR_MS = 366 * 86_400_000
 _NAMESPACE = re.compile(r"[^\s{}\x00-\x1f]{1,128}\Z")
 _QUEUE = re.compile(r"[^\s{}\x00-\x1f]{1,255}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerOptions:
+    """How messages are sent; all durations in milliseconds."""
+
+    enqueue_timeout_ms: int
+    wait_replicas: int
+    wait_timeout_ms: int
+    max_message_bytes: int
+    spool: str | None
+    spool_max_messages: int
+    spool_max_bytes: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        enqueue_timeout: object,
+        wait_replicas: object,
+        wait_timeout: object,
+        max_message_bytes: object,
+        spool: object,
+        spool_max_messages: object,
+        spool_max_bytes: object,
+    ) -> ProducerOptions:
+        """Check the constructor's options.
+
+        Raises:
+            InvalidOption: Naming the option, its value and what is allowed.
+        """
+        ms, largest = "milliseconds", LARGEST_MESSAGE_BYTES
+        return cls(
+            enqueue_timeout_ms=_whole("enqueue_timeout", enqueue_timeout, 0, 10 * _MINUTE_MS, ms),
+            wait_replicas=_whole("wait_replicas", wait_replicas, 0, 100, "replicas"),
+            wait_timeout_ms=_whole("wait_timeout", wait_timeout, 1, _MINUTE_MS, ms),
+            max_message_bytes=_whole(
+                "max_message_bytes", max_message_bytes, 1_024, largest, "bytes"
+            ),
+            spool=None if spool is None else _file("spool", spool),
+            spool_max_messages=_whole(
+                "spool_max_messages", spool_max_messages, 1, 100_000_000, "messages"
+            ),
+            spool_max_bytes=_whole("spool_max_bytes", spool_max_bytes, 1_024, 1024**4, "bytes"),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +115,7 @@ class BrokerOptions:
             InvalidOption: Naming the option, its value and what is allowed.
         """
         return cls(
-            namespace=_namespace(namespace),
+            namespace=checked_namespace(namespace),
             lanes=Lanes.of(DEFAULT_LANES if lanes is None else lanes),
             lease_ms=_whole("lease", lease, 1_000, 60 * _MINUTE_MS, "milliseconds"),
             disconnect_grace_ms=_whole(
@@ -127,11 +183,30 @@ def checked_prefetch(prefetch: object) -> int:
     return _whole("prefetch", prefetch, 1, 65_535, "messages")
 
 
-def _namespace(value: object) -> str:
+def checked_namespace(value: object) -> str:
+    """Return *value* if a namespace may be called so.
+
+    Raises:
+        InvalidOption: It is not a plain name.
+    """
     if not isinstance(value, str) or not _NAMESPACE.match(value):
         allowed = "1 to 128 characters, no spaces and no braces"
         raise InvalidOption.of("namespace", value, allowed)
     return value
+
+
+def _file(name: str, value: object) -> str:
+    """The absolute path of a file that may be there, in a directory that must."""
+    text = os.fsdecode(value) if isinstance(value, str | os.PathLike) else ""
+    if not text or "\0" in text:
+        raise InvalidOption.of(name, value, "the path of a file")
+    path = os.path.abspath(os.path.expanduser(text))
+    directory = os.path.dirname(path)
+    if os.path.isdir(path) or not os.path.isdir(directory):
+        raise InvalidOption.of(name, value, "the path of a file in a directory that exists")
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise InvalidOption.of(name, value, "in a directory that this user may write to")
+    return path
 
 
 def _whole(name: str, value: Any, least: int, most: int, unit: str) -> int:

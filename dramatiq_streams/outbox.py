@@ -1,19 +1,24 @@
-"""How messages get in: one at a time, or many in one round trip."""
+"""How messages get in: one at a time, or many in one round trip; out of a spool, in order."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from dramatiq.common import q_name
 from dramatiq.message import Message
 
+from . import clock
 from .delays import Delays
+from .errors import CommandFailed
 from .executor import Command, Executor
 from .messages import RetryHandOver
 from .queues import Queues
+from .spool import Spooled
+
+_OUT_OF_ORDER = CommandFailed("What the server knew of the spool has vanished; it is sent again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +28,71 @@ class Outgoing:
     message: Message[Any]
     lane: int
     body: bytes
-    #: Milliseconds; None for a message that is not delayed.
+    #: Milliseconds from `prepared_at_ms` on; None for a message that is not delayed.
     delay: int | None
+    #: The same in each attempt, so that a delayed message is there once however often it is sent.
+    delivery_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    prepared_at_ms: float = field(default_factory=clock.monotonic_ms)
 
     @property
     def queue_name(self) -> str:
         """The canonical name of its queue."""
         return q_name(self.message.queue_name)
 
+    @property
+    def delay_left(self) -> int:
+        """Milliseconds from now on: attempts that take long do not move the instant."""
+        passed = int(clock.monotonic_ms() - self.prepared_at_ms)
+        return max((self.delay or 0) - passed, 0)
+
     def as_retry(self) -> RetryHandOver:
         """The same, to replace the delivery that is being retried."""
-        return RetryHandOver(uuid.uuid4().hex, self.lane, self.body, self.delay)
+        return RetryHandOver(self.delivery_id, self.lane, self.body, self.delay)
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of messages that were sent together."""
+
+    #: For each why the server refused it, or None.
+    failures: list[Exception | None]
+    #: How many replicas have all of them; None when nobody waited for replicas.
+    confirmed_by: int | None = None
+
+    @property
+    def first_failure(self) -> Exception | None:
+        """Why the first one of those that were refused was refused."""
+        return next(filter(None, self.failures), None)
 
 
 class Outbox:
-    """Sends what is `Outgoing`."""
+    """Sends what is `Outgoing`.
 
-    def __init__(self, executor: Executor, *, queues: Queues, delays: Delays) -> None:
+    Args:
+        introduce: Tells operators of a queue.
+        wait_replicas: How many replicas are waited for; zero for none.
+        wait_timeout_ms: How long, at most.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        queues: Queues,
+        delays: Delays,
+        introduce: Callable[[str], None],
+        wait_replicas: int = 0,
+        wait_timeout_ms: int = 0,
+    ) -> None:
         self._executor = executor
+        self._introduce = introduce
         self._queues = queues
         self._delays = delays
+        # It counts the replicas that have what its own connection has written before.
+        self._wait_replicas = wait_replicas
+        self._waiting = [("WAIT", wait_replicas, wait_timeout_ms)] if wait_replicas else []
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: Outgoing) -> Receipt:
         """Store one message.
 
         Raises:
@@ -52,6 +100,11 @@ class Outbox:
             ConnectionClosed: It may or may not be stored.
             ServerOutOfMemory: It is not stored.
         """
+        if self._waiting:
+            receipt = self.send_many([outgoing])
+            if receipt.first_failure:
+                raise receipt.first_failure
+            return receipt
         if outgoing.delay is None:
             self._queues.enqueue(outgoing.queue_name, outgoing.lane, outgoing.body)
         else:
@@ -59,23 +112,64 @@ class Outbox:
                 outgoing.queue_name,
                 outgoing.lane,
                 outgoing.body,
-                delivery_id=uuid.uuid4().hex,
-                delay_ms=outgoing.delay,
+                delivery_id=outgoing.delivery_id,
+                delay_ms=outgoing.delay_left,
             )
+        self._introduce(outgoing.queue_name)
+        return Receipt([None])
 
-    def send_many(self, chunk: Sequence[Outgoing]) -> list[Exception | None]:
+    def send_many(self, chunk: Sequence[Outgoing]) -> Receipt:
         """Store *chunk* in one round trip, in order.
-
-        Returns:
-            For each message why the server refused it, or None.
 
         Raises:
             ConnectionFailed: Nothing is stored.
             ConnectionClosed: Any of them may or may not be stored.
         """
         commands = [self._command(outgoing) for outgoing in chunk]
-        replies = self._executor.execute_many([self._delays.loading_command(), *commands])
-        return [reply if isinstance(reply, Exception) else None for reply in replies[1:]]
+        replies, confirmed_by = self._store(self._delays.loading_command(), commands)
+        for queue_name in {outgoing.queue_name for outgoing in chunk}:
+            self._introduce(queue_name)
+        failures = [reply if isinstance(reply, Exception) else None for reply in replies]
+        return Receipt(failures, confirmed_by)
+
+    def take_in(self, spool: str, messages: Sequence[Spooled]) -> Receipt:
+        """Store messages of one queue out of a spool, in order; each once, however often it comes.
+
+        Returns:
+            A receipt whose failures begin with the first message that is not stored, or not on
+            enough replicas.
+
+        Raises:
+            ConnectionFailed: Nothing is stored.
+            ConnectionClosed: Any of them may or may not be stored; send them again.
+        """
+        previous = [0, *(message.row for message in messages)]
+        commands = [
+            self._queues.take_in_command(message, spool=spool, previous=before)
+            for message, before in zip(messages, previous, strict=False)
+        ]
+        replies, confirmed_by = self._store(self._queues.take_in_loading_command(), commands)
+        self._introduce(messages[0].queue_name)
+        failures: list[Exception | None] = []
+        failure: Exception | None = None
+        if confirmed_by is not None and confirmed_by < self._wait_replicas:
+            # Sent again they change nothing, and the server waits again.
+            failure = CommandFailed(
+                f"{confirmed_by} replicas instead of {self._wait_replicas} have confirmed it."
+            )
+        for reply in replies:
+            if failure is None and (isinstance(reply, Exception) or reply < 0):
+                failure = reply if isinstance(reply, Exception) else _OUT_OF_ORDER
+            failures.append(failure)
+        return Receipt(failures, confirmed_by)
+
+    def _store(self, loading: Command, commands: Sequence[Command]) -> tuple[list[Any], int | None]:
+        replies = self._executor.execute_many([loading, *commands, *self._waiting])[1:]
+        if not self._waiting:
+            return replies, None
+        confirmed_by = replies.pop()
+        # A server that refuses to wait has confirmed nothing.
+        return replies, 0 if isinstance(confirmed_by, Exception) else confirmed_by
 
     def _command(self, outgoing: Outgoing) -> Command:
         if outgoing.delay is None:
@@ -84,6 +178,6 @@ class Outbox:
             outgoing.queue_name,
             outgoing.lane,
             outgoing.body,
-            delivery_id=uuid.uuid4().hex,
-            delay_ms=outgoing.delay,
+            delivery_id=outgoing.delivery_id,
+            delay_ms=outgoing.delay_left,
         )

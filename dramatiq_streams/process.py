@@ -10,7 +10,9 @@ import os
 import socket
 import threading
 import uuid
+from collections.abc import Iterable
 
+from dramatiq.broker import MessageProxy
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
 
@@ -19,33 +21,44 @@ from .connections import Connections, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
+from .draining import Drain
 from .errors import StreamsError
+from .events import Event
 from .executor import Executor, Presence
 from .isolation import Isolation
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .liveness import Liveness
 from .maintenance import Duty, Maintenance
-from .options import BrokerOptions
+from .options import BrokerOptions, ProducerOptions
 from .outbox import Outbox
+from .producer import Producer
 from .queues import Queues
+from .registry import Registration, Registry
 from .scope import Scope
 from .settlement import Settlement
+from .spool import Spool
 from .watch import Watch, beat_interval_ms
 
 #: How often dead letters are looked through for old ones.
 EXPIRE_INTERVAL_MS = 60_000.0
 
+#: How often the queues that are read here are written to the registry.
+REGISTER_INTERVAL_MS = 60_000.0
+
 
 class Process:
     """This process's part of a broker."""
 
-    def __init__(self, connections: Connections, options: BrokerOptions) -> None:
+    def __init__(
+        self, connections: Connections, options: BrokerOptions, producing: ProducerOptions
+    ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         self.logger = get_logger(__name__, type(self))
         self._connections = connections
         self._options = options
         self._scope = Scope(options.namespace, options.lanes, name)
-        self._isolation = Isolation(max_deliveries=options.max_deliveries)
+        self._isolation = Isolation()
+        self._retreat = threading.Event()
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._starting = threading.Lock()
@@ -53,10 +66,29 @@ class Process:
         self._caretaker = connections.dedicated()
         self._is_server_checked = False
         self.client = connections.client()
+        self._events = connections.events
         self.executor = connections.shared()
-        self.queues = Queues(self.executor, self._scope)
+        self.queues = self._queues(self.executor)
         self.delays = Delays(self.executor, self._scope)
-        self.outbox = Outbox(self.executor, queues=self.queues, delays=self.delays)
+        self._registry = Registry(self.executor, options.namespace)
+        self._sending = self._sending_executor(producing)
+        self._outbox = Outbox(
+            self._sending,
+            queues=self.queues,
+            delays=self.delays,
+            introduce=self.introduce,
+            wait_replicas=producing.wait_replicas,
+            wait_timeout_ms=producing.wait_timeout_ms,
+        )
+        self._spool = self._spool_of(producing)
+        self._drain = None if self._spool is None else self._drain_of(self._spool)
+        self.producer = Producer(
+            self._outbox,
+            options=producing,
+            lanes=options.lanes,
+            reach=self.check_server,
+            drain=self._drain,
+        )
         self.dead_letters = self._dead_letters(self.executor)
 
     def check_server(self) -> None:
@@ -69,6 +101,10 @@ class Process:
             check_server(self.executor)
             self._is_server_checked = True
 
+    def introduce(self, queue_name: str) -> None:
+        """Make sure, once, that operators find *queue_name*; what fails is made up for later."""
+        self._registry.introduce(self._registration(queue_name))
+
     def settlement(self, queue_name: str) -> Settlement:
         """The settlement of *queue_name*: one for the life of the process."""
         found = self._settlements.get(queue_name)
@@ -79,6 +115,7 @@ class Process:
                 delays=self.delays,
                 dead_letters=self.dead_letters,
                 on_settled=self._isolation.leave,
+                events=self._events,
             )
             found = self._settlements.setdefault(queue_name, made)
         return found
@@ -88,6 +125,9 @@ class Process:
         self.check_server()
         settlement = self.settlement(queue_name)
         self._start_maintenance()
+        self.introduce(queue_name)
+        if self._drain is not None:  # a worker may be all that is left to send what is spooled
+            self._drain.start()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
         self._readers[queue_name] = connection.presence
         return StreamsConsumer(
@@ -97,14 +137,39 @@ class Process:
             lease_ms=self._options.lease_ms,
             lanes=self._options.lanes,
             connection=connection,
-            queues=Queues(connection, self._scope),
+            queues=self._queues(connection),
             forwarder=self.queues,
             settlement=settlement,
             isolation=self._isolation,
+            retreat=self._retreat,
         )
 
+    def advance(self) -> None:
+        """Let consumers fetch: a worker starts."""
+        self._retreat.clear()
+
+    def retreat(self, unstarted: Iterable[MessageProxy]) -> None:
+        """Give back *unstarted* and fetch nothing more: the worker of this process stops."""
+        self._retreat.set()  # First: *unstarted* may be taken from where consumers still add.
+        by_queue: dict[str, list[MessageProxy]] = {}
+        for message in unstarted:
+            by_queue.setdefault(message.queue_name, []).append(message)
+        for queue_name, messages in by_queue.items():
+            try:
+                self.settlement(queue_name).requeue(messages)
+            except BrokerConnectionError as error:
+                self.logger.warning(
+                    "%d messages of queue %r could not be given back; others have them when this"
+                    " process has ended: %s",
+                    len(messages),
+                    queue_name,
+                    error,
+                )
+
     def close(self) -> None:
-        """Stop the thread, send the acks that are left, close the connections."""
+        """Stop the threads, send the acks that are left, close the connections and the spool."""
+        if self._drain is not None:
+            self._drain.stop()
         if self._maintenance is not None:
             self._maintenance.stop()
             self._maintenance = None
@@ -118,6 +183,28 @@ class Process:
         self._caretaker.close()
         self.executor.close()
         self.client.close()
+        self._sending.close()
+        if self._spool is not None:
+            self._spool.close()
+
+    def _sending_executor(self, producing: ProducerOptions) -> Executor:
+        """The connections on which messages are sent; the server may wait for replicas there."""
+        if not producing.wait_replicas:
+            return self.executor
+        return self._connections.shared(blocking_ms=producing.wait_timeout_ms)
+
+    def _spool_of(self, producing: ProducerOptions) -> Spool | None:
+        if producing.spool is None:
+            return None
+        return Spool(
+            producing.spool,
+            namespace=self._options.namespace,
+            max_messages=producing.spool_max_messages,
+            max_bytes=producing.spool_max_bytes,
+        )
+
+    def _drain_of(self, spool: Spool) -> Drain:
+        return Drain(spool, self._outbox, reach=lambda: self.executor.execute("PING"))
 
     def _start_maintenance(self) -> None:
         with self._starting:
@@ -148,6 +235,7 @@ class Process:
                 ),
             ),
             Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
+            Duty("register queues", self._register, lambda: REGISTER_INTERVAL_MS),
             Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
 
@@ -159,6 +247,7 @@ class Process:
             consumer=self._scope.consumer,
             presence=self._caretaker.presence,
             readers=lambda queue_name: filter(None, [self._readers.get(queue_name)]),
+            events=self._events,
         )
 
     def _tend(self, watch: Watch) -> None:
@@ -177,6 +266,8 @@ class Process:
                 max_deliveries=self._options.max_deliveries,
                 dead_ttl_ms=self._options.dead_message_ttl_ms,
             )
+            self._events.tell(Event.RECOVERED, queue_name, count=recovered.released)
+            self._events.tell(Event.POISONED, queue_name, count=recovered.dead_lettered)
             if recovered.released or recovered.dead_lettered:
                 self.logger.warning(
                     "Recovered %d messages of queue %r from dead workers; %d more were delivered"
@@ -186,6 +277,14 @@ class Process:
                     recovered.dead_lettered,
                 )
 
+    def _registration(self, queue_name: str) -> Registration:
+        return Registration(queue_name, self._options.lanes.names, self._options.lease_ms)
+
+    def _register(self) -> None:
+        # Again and again: the server may have lost it.
+        registry = Registry(self._caretaker, self._options.namespace)
+        registry.note(map(self._registration, list(self._settlements)))
+
     def _log_findings(self) -> None:
         log_findings(self._caretaker, may_ask_config=self._connections.is_default_user)
 
@@ -193,6 +292,9 @@ class Process:
         now_ms = letters.server_ms()
         for queue_name in list(self._settlements):
             letters.expire(queue_name, now_ms=now_ms)
+
+    def _queues(self, executor: Executor) -> Queues:
+        return Queues(executor, self._scope, max_deliveries=self._options.max_deliveries)
 
     def _dead_letters(self, executor: Executor) -> DeadLetters:
         return DeadLetters(executor, self._scope, ttl_ms=self._options.dead_message_ttl_ms)

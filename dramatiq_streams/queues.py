@@ -6,17 +6,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import clock
 from .executor import Alarm, Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
 from .scope import Scope
 from .scripts import Scripts
+from .spool import Spooled
 
 #: The most delayed messages that one read forwards.
 FORWARD_LIMIT = 100
 
 #: The most deliveries of one lane that are looked through for lost replies.
 UNHELD_LIMIT = 1000
+
+#: For how long a spool is remembered whose messages have all come: longer than any outage.
+SPOOL_TTL_MS = 90 * 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +49,19 @@ class Blocked:
 
 
 class Queues:
-    """The main path of every queue in a scope."""
+    """The main path of every queue in a scope.
 
-    def __init__(self, executor: Executor, scope: Scope) -> None:
+    Args:
+        max_deliveries: The last delivery of a message counts only when it begins; 0: all count.
+    """
+
+    def __init__(self, executor: Executor, scope: Scope, *, max_deliveries: int = 0) -> None:
         self._executor = executor
         self._scripts = Scripts(executor)
         self._scope = scope
+        self._max_deliveries = max_deliveries
+        #: The server's clock minus this machine's monotonic one, as the last read has found it.
+        self._clock_ahead_ms: float | None = None
 
     def enqueue(self, queue_name: str, lane: int, body: bytes) -> None:
         """Append an encoded message to a lane."""
@@ -58,6 +70,28 @@ class Queues:
     def enqueue_command(self, queue_name: str, lane: int, body: bytes) -> tuple[Any, ...]:
         """The command of `enqueue`, for a pipeline."""
         return ("XADD", self._scope.keys(queue_name).lanes[lane - 1], "*", MESSAGE_FIELD, body)
+
+    def take_in_command(self, message: Spooled, *, spool: str, previous: int) -> tuple[Any, ...]:
+        """Take in a message of a spool, in a pipeline that begins with `take_in_loading_command`.
+
+        Args:
+            previous: The row that precedes it in the pipeline; zero for the first.
+        """
+        keys, names = self._scope.keys(message.queue_name), self._scope.lanes.names
+        # The lanes may have changed since: as with delayed messages, the default one takes it.
+        is_known = message.lane_name in names
+        fallback = self._scope.lanes.default_position - 1
+        lane = names.index(message.lane_name) if is_known else fallback
+        place = [keys.wake, keys.delayed, keys.delayed_messages, keys.lanes[lane], keys.spools]
+        delay = -1 if message.eta_ms is None else max(message.eta_ms - clock.wall_ms(), 0)
+        row = [spool, message.row, previous, message.delivery_id]
+        return self._scripts.command(
+            "take_in", place, [*row, names[lane], message.body, delay, SPOOL_TTL_MS]
+        )
+
+    def take_in_loading_command(self) -> tuple[Any, ...]:
+        """Makes sure that the script of `take_in_command` is on the server."""
+        return self._scripts.loading("take_in")
 
     def ensure_groups(self, queue_name: str) -> bool:
         """Create what a consumer reads from, where it is missing.
@@ -105,8 +139,10 @@ class Queues:
             lane_names=self._scope.lanes.names,
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
+            max_deliveries=self._max_deliveries,
             watch=int(watch),
         )
+        self._clock_ahead_ms = reply[0] - clock.monotonic_ms()
         return _reading(reply, acks)
 
     def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
@@ -125,7 +161,7 @@ class Queues:
         # What is blocked is served by the server itself, which knows nothing of cancelled messages.
         look = ("EXISTS", keys.cancelled)
         reply, has_marks = self._executor.execute_blocking(*reader, *wait, then=look, alarm=alarm)
-        blocked = _blocked(reply or [], keys)
+        blocked = _blocked(reply or [], keys, self._server_ms())
         return self._screened(blocked, keys) if has_marks and blocked.entries else blocked
 
     def wait(
@@ -164,8 +200,22 @@ class Queues:
             group=GROUP,
             consumer=self._scope.consumer,
             released=RELEASED,
-            entries=map(_triple, entries),
+            entries=((*_triple(entry), _given_back(entry)) for entry in entries),
         )
+
+    def begin(self, queue_name: str, entry: Entry) -> bool:
+        """Count the last delivery of *entry*, which starts now; False when it must not start."""
+        is_held = self._scripts.begin(
+            lane=self._scope.keys(queue_name).lanes[entry.lane - 1],
+            group=GROUP,
+            consumer=self._scope.consumer,
+            entry=entry.entry_id,
+            deliveries=entry.deliveries,
+        )
+        if is_held:
+            entry.deliveries += 1
+            entry.has_begun = True
+        return is_held == 1
 
     def release_unheld(self, queue_name: str, held: Iterable[Entry]) -> int:
         """Give back what was delivered to this consumer in replies that never arrived.
@@ -201,6 +251,10 @@ class Queues:
         keys = self._scope.keys(queue_name)
         return self._scripts.size(delayed=keys.delayed, lanes=keys.lanes)
 
+    def _server_ms(self) -> float | None:
+        ahead_ms = self._clock_ahead_ms
+        return None if ahead_ms is None else clock.monotonic_ms() + ahead_ms
+
     def _screened(self, blocked: Blocked, keys: QueueKeys) -> Blocked:
         dropped = self._scripts.screen(
             cancelled=keys.cancelled,
@@ -219,13 +273,19 @@ def _triple(entry: Entry) -> tuple[int, str, int]:
     return entry.lane, entry.entry_id, entry.deliveries
 
 
+def _given_back(entry: Entry) -> int:
+    """How many deliveries of *entry* remain counted: without this one, which did not start."""
+    is_counted = entry.has_begun or not entry.is_last
+    return entry.deliveries - is_counted
+
+
 def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     server_ms, eta, forwarded, is_paused, refused_count = reply[:5]
     refused, rest = reply[5 : 5 + refused_count], reply[5 + refused_count :]
     last_ids, flat = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
     return Reading(
         entries=[
-            Entry(lane, entry_id.decode(), deliveries, body)
+            _entry(lane, entry_id, deliveries, body, server_ms)
             for lane, entry_id, deliveries, body in zip(*[iter(flat)] * 4, strict=True)
         ],
         refused=[acks[position - 1] for position in refused],
@@ -236,7 +296,24 @@ def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
     )
 
 
-def _blocked(reply: list[Any], keys: QueueKeys) -> Blocked:
+def _entry(
+    lane: int, entry_id: bytes, deliveries: int, body: bytes, server_ms: float | None
+) -> Entry:
+    waited_ms = None
+    if server_ms is not None:
+        # An entry's id begins with the server's time when it was added.
+        waited_ms = max(server_ms - int(entry_id.partition(b"-")[0]), 0.0)
+    return Entry(
+        lane,
+        entry_id.decode(),
+        abs(deliveries),
+        body,
+        is_last=deliveries < 0,
+        waited_ms=waited_ms,
+    )
+
+
+def _blocked(reply: list[Any], keys: QueueKeys, server_ms: float | None) -> Blocked:
     entries, wakes = [], []
     for stream, found in reply:
         name = stream.decode()
@@ -247,5 +324,5 @@ def _blocked(reply: list[Any], keys: QueueKeys) -> Blocked:
                 lane = keys.lanes.index(name) + 1
                 # Deleted between the delivery and the reply: fields is nil.
                 body = dict(zip(*[iter(fields or ())] * 2, strict=True)).get(MESSAGE_FIELD, b"")
-                entries.append(Entry(lane, entry_id.decode(), 1, body))
+                entries.append(_entry(lane, entry_id, 1, body, server_ms))
     return Blocked(sorted(entries, key=lambda entry: entry.lane), wakes)

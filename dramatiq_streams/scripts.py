@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from importlib.resources.abc import Traversable
 from typing import Any, Protocol
 
 from redis.exceptions import NoScriptError
 
-from .errors import StreamsError
-
-_INCLUDE = re.compile(r'^--- @include "(\w+)"\n', re.MULTILINE)
+from .assembling import assemble
 
 
 class Runs(Protocol):
@@ -28,39 +24,9 @@ class Runs(Protocol):
         """Send *command*, return its reply."""
 
 
-def assemble(folder: Traversable) -> dict[str, str]:
-    """The text of every script in *folder*, with its includes pasted in.
-
-    Raises:
-        StreamsError: An include is missing or includes itself; the trail of files is named.
-    """
-    scripts = {}
-    for file in sorted(folder.iterdir(), key=lambda file: file.name):
-        if file.name.endswith(".lua"):
-            name = file.name.removesuffix(".lua")
-            scripts[name] = _paste(folder, file.read_text("utf-8"), (name,), set())
-    return scripts
-
-
 def assembled() -> dict[str, str]:
     """The text of every script of this package, by name."""
     return dict(_TEXTS)
-
-
-def _paste(folder: Traversable, text: str, trail: tuple[str, ...], pasted: set[str]) -> str:
-    def fragment(match: re.Match[str]) -> str:
-        name = match[1]
-        if name in trail:
-            raise StreamsError(f"A Lua include goes round: {' -> '.join((*trail, name))}")
-        if name in pasted:
-            return ""
-        pasted.add(name)
-        file = folder / "include" / f"{name}.lua"
-        if not file.is_file():
-            raise StreamsError(f"A Lua include is missing: {' -> '.join((*trail, name))}")
-        return _paste(folder, file.read_text("utf-8"), (*trail, name), pasted)
-
-    return _INCLUDE.sub(fragment, text)
 
 
 _TEXTS: Mapping[str, str] = assemble(resources.files(__package__) / "lua")
@@ -114,6 +80,10 @@ class Scripts:
     ) -> int:
         """Run `cancel_delayed.lua`."""
         return self._run("cancel_delayed", [delayed, delayed_messages, counts], [delivery])
+
+    def begin(self, *, lane: str, group: str, consumer: str, entry: str, deliveries: int) -> int:
+        """Run `begin.lua`."""
+        return self._run("begin", [lane], [group, consumer, entry, deliveries])
 
     def delay(
         self,
@@ -178,6 +148,24 @@ class Scripts:
         holder = [group, consumer, entry, deliveries]
         return self._run("hand_over", keys, [*holder, delivery, lane_name, message, delay])
 
+    def inspect(
+        self,
+        *,
+        paused: str,
+        cancelled: str,
+        counts: str,
+        delayed: str,
+        dead: str,
+        consumers: str,
+        lanes: Sequence[str],
+        group: str,
+        released: str,
+        lease: int,
+    ) -> list[Any]:
+        """Run `inspect.lua`."""
+        keys = [paused, cancelled, counts, delayed, dead, consumers, *lanes]
+        return self._run("inspect", keys, [group, released, lease])
+
     def pause(self, *, paused: str, wake: str, group: str) -> int:
         """Run `pause.lua`."""
         return self._run("pause", [paused, wake], [group])
@@ -216,12 +204,14 @@ class Scripts:
         lane_names: Sequence[str],
         fallback: int,
         limit: int,
+        max_deliveries: int,
         watch: int,
     ) -> list[Any]:
         """Run `read.lua`."""
         keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
         reader = [group, consumer, released, budget]
-        work = [_json(shares), _json(acks), _json(lane_names), fallback, limit, watch]
+        options = [fallback, limit, max_deliveries, watch]
+        work = [_json(shares), _json(acks), _json(lane_names), *options]
         return self._run("read", keys, [*reader, *work])
 
     def recover(
@@ -339,6 +329,29 @@ class Scripts:
     def size(self, *, delayed: str, lanes: Sequence[str]) -> int:
         """Run `size.lua`."""
         return self._run("size", [delayed, *lanes], [])
+
+    def take_in(
+        self,
+        *,
+        wake: str,
+        delayed: str,
+        delayed_messages: str,
+        lane: str,
+        spools: str,
+        spool: str,
+        row: int,
+        previous: int,
+        delivery: str,
+        lane_name: str,
+        message: bytes,
+        delay: int,
+        ttl: int,
+    ) -> int:
+        """Run `take_in.lua`."""
+        keys = [wake, delayed, delayed_messages, lane, spools]
+        return self._run(
+            "take_in", keys, [spool, row, previous, delivery, lane_name, message, delay, ttl]
+        )
 
     def command(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The command that runs the script *name* in a pipeline, where it is loaded already."""

@@ -17,6 +17,7 @@ from dramatiq.logging import get_logger
 from .dead_letters import DeadLetters, Reason
 from .delays import Delays
 from .errors import StreamsError
+from .events import Event, Events
 from .holdings import Holdings
 from .messages import DeliveredMessage, Entry, RetryHandOver, encode
 from .queues import Queues
@@ -33,9 +34,11 @@ class Settlement:
         delays: Delays,
         dead_letters: DeadLetters,
         on_settled: Callable[[Entry], None] | None = None,
+        events: Events | None = None,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self.holdings = Holdings(on_settled)
+        self.events = events or Events()
         self._queue_name = queue_name
         self._queues = queues
         self._delays = delays
@@ -140,16 +143,28 @@ class Settlement:
             self._give_up(entry, "retried")
         return is_done or was_in_doubt
 
+    def begin(self, entry: Entry) -> None:
+        """Have the last delivery of *entry* counted; it is lost if it must not start.
+
+        Raises:
+            BrokerConnectionError: It may have been counted, and must not start.
+        """
+        # If it kills this process, what was done before shall not be done again.
+        self.send_acks()
+        if not self._queues.begin(self._queue_name, entry):
+            self.lose([entry])
+
     def release(self, entries: Iterable[Entry]) -> None:
         """Give *entries*, none of them started, back to other workers.
 
         Raises:
             BrokerConnectionError: They are not given back yet; their leases will expire.
         """
-        free = [entry for entry in entries if not entry.is_settled and not entry.is_lost]
-        for entry in free:
+        ours = [entry for entry in entries if not entry.is_settled]
+        free = [entry for entry in ours if not entry.is_lost]
+        for entry in ours:
             entry.is_settled = True
-        self.holdings.drop(free)
+        self.holdings.drop(ours)
         if free:
             self._queues.release(self._queue_name, free)
 
@@ -172,6 +187,7 @@ class Settlement:
         for entry in entries:
             if not entry.is_settled:
                 entry.is_lost = True
+                self.events.tell(Event.LEASE_LOST, self._queue_name)
                 self.logger.warning(
                     "The lease on entry %s of queue %r was lost; another worker may run it.",
                     entry.entry_id,
@@ -189,6 +205,7 @@ class Settlement:
 
     def _give_up(self, entry: Entry, deed: str) -> None:
         entry.is_settled = True
+        self.events.tell(Event.SETTLED_TOO_LATE, self._queue_name)
         self.holdings.drop([entry])
         self.logger.warning(
             "Entry %s of queue %r was %s after its lease was lost or the queue was flushed;"

@@ -3,8 +3,9 @@
 1. A process of this host that has provably ended (its pid is gone, or belongs to another by now).
 2. A process whose heartbeat is overdue by the disconnect grace while the server has none of its
    connections any more. The server sees a connection close when a process dies, wherever it ran.
-   Only a watcher that has itself been connected for that long may judge: after a restart or a
-   failover everybody is disconnected, and the quickest must not bury the others.
+   Only a watcher that has itself been connected, and sent heartbeats, for that long may judge:
+   after a restart, a failover or a time without answers everybody is late, and the quickest must
+   not bury the others.
 3. An expired lease: see `leases`.
 
 A living process that can reach the server passes all three: a busy one keeps its connections, and
@@ -13,12 +14,14 @@ one that lost them is back, with a heartbeat, within the grace.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 
 from dramatiq.logging import get_logger
 
 from . import clock
 from .errors import CommandFailed
+from .events import Event, Events
 from .executor import Presence
 from .identity import Identity, host_id
 from .liveness import Late, Liveness, Pulse
@@ -39,6 +42,7 @@ class Watch:
         consumer: str,
         presence: Presence,
         readers: Callable[[str], Iterable[Presence]],
+        events: Events,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._liveness = liveness
@@ -46,8 +50,11 @@ class Watch:
         self._consumer = consumer
         self._presence = presence
         self._readers = readers
+        self._events = events
         self._identity = Identity.own()
         self._may_list_clients = True
+        self._last_beat_ms = -math.inf
+        self._steady_since_ms = math.inf
 
     def tend(self, queue_name: str) -> None:
         """Send a heartbeat, and free what dead consumers of *queue_name* hold."""
@@ -71,8 +78,19 @@ class Watch:
         return host_id(self._presence.address)
 
     def _beat(self, queue_name: str) -> Pulse:
+        ids = self._connection_ids(queue_name)
+        pulse = self._send_beat(queue_name, ids)
+        if self._connection_ids(queue_name) != ids:
+            # It went over a new connection, whose id nobody knew before.
+            pulse = self._send_beat(queue_name, self._connection_ids(queue_name))
+        self._note_beat()
+        return pulse
+
+    def _connection_ids(self, queue_name: str) -> set[int]:
         presences = [self._presence, *self._readers(queue_name)]
-        ids = {one.client_id for one in presences if one.client_id is not None}
+        return {one.client_id for one in presences if one.client_id is not None}
+
+    def _send_beat(self, queue_name: str, ids: set[int]) -> Pulse:
         return self._liveness.beat(
             queue_name,
             connection_ids=ids,
@@ -81,6 +99,12 @@ class Watch:
             host_ttl_ms=max(FORGET_MS, 2 * self._options.lease_ms),
             late_ms=self._options.disconnect_grace_ms,
         )
+
+    def _note_beat(self) -> None:
+        now_ms = clock.monotonic_ms()
+        if now_ms - self._last_beat_ms > self._options.disconnect_grace_ms / 2:
+            self._steady_since_ms = now_ms
+        self._last_beat_ms = now_ms
 
     def _bury_neighbours(self, queue_name: str, pulse: Pulse) -> None:
         for consumer, identity in pulse.neighbours.items():
@@ -91,9 +115,9 @@ class Watch:
     def _disconnected(self, late: list[Late]) -> list[Late]:
         """Those of *late* that the server has no connection of, as far as it can be known."""
         grace_ms = self._options.disconnect_grace_ms
-        connected_ms = clock.monotonic_ms() - self._presence.since_ms
+        steady_ms = clock.monotonic_ms() - max(self._presence.since_ms, self._steady_since_ms)
         known = [one for one in late if one.connection_ids]
-        if not known or not self._may_list_clients or connected_ms < grace_ms:
+        if not known or not self._may_list_clients or steady_ms < grace_ms:
             return []
         try:
             alive = self._liveness.connected(frozenset().union(*(k.connection_ids for k in known)))
@@ -111,6 +135,8 @@ class Watch:
             max_deliveries=self._options.max_deliveries,
             dead_ttl_ms=self._options.dead_message_ttl_ms,
         )
+        self._events.tell(Event.RECOVERED, queue_name, count=freed.released)
+        self._events.tell(Event.POISONED, queue_name, count=freed.dead_lettered)
         if freed.released or freed.dead_lettered:
             self.logger.warning(
                 "Consumer %r of queue %r %s: %d of its messages are free again, %d were delivered"

@@ -3,7 +3,7 @@ Note that a consumer is alive, and return those that may not be.
 
 KEYS
   consumers    zset  consumer -> last heartbeat
-  connections  hash  consumer -> ids of its connections, and the name of its host
+  connections  hash  consumer -> ids of its connections
   host         hash  consumer -> identity of its process, of this host only
 ARGV
   consumer   str  who is alive
@@ -22,18 +22,23 @@ local consumers, connections, host = KEYS[1], KEYS[2], KEYS[3]
 local consumer, ids, identity, host_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local late, limit = tonumber(ARGV[5]), ARGV[6]
 
+-- What only removes comes first: a script that has written is not refused when memory is full,
+-- and one whose heartbeat was refused would soon be taken for dead.
+redis.call("HDEL", connections, consumer)
+redis.call("HSET", connections, consumer, ids)
 local time = now()
--- A refusal (out of memory) must not hide the others.
-redis.pcall("ZADD", consumers, time, consumer)
-redis.pcall("HSET", connections, consumer, ids)
+redis.call("ZADD", consumers, time, consumer)
 local neighbours = {}
 if identity ~= "" then
-    redis.pcall("HSET", host, consumer, identity)
+    redis.call("HSET", host, consumer, identity)
     redis.call("PEXPIRE", host, host_ttl)
     neighbours = redis.call("HGETALL", host)
 end
 
-local reply = { time, #neighbours / 2, unpack(neighbours) }
+local reply = { time, #neighbours / 2 }
+for _, text in ipairs(neighbours) do
+    table.insert(reply, text)
+end
 local overdue = redis.call(
     "ZRANGE", consumers, "-inf", time - late, "BYSCORE", "LIMIT", 0, limit, "WITHSCORES"
 )

@@ -14,21 +14,22 @@ KEYS
   delayed_messages  hash    delivery id -> lane and message
   lanes...          stream  highest first
 ARGV
-  group       str   the consumer group
-  consumer    str   who reads
-  released    str   the consumer that owns what nobody works on
-  budget      int   the most entries to deliver
-  shares      json  for each lane, how many entries it is owed before higher lanes
-  acks        json  list of [lane, entry, deliveries]; lane 0 is `wake`
-  lane_names  json  the names of the lanes, in order
-  fallback    int   where a delayed message goes whose lane no longer exists
-  limit       int   the most delayed messages to forward
-  watch       int   1 to return, if there was nothing to deliver, what to wait from with XREAD
+  group           str   the consumer group
+  consumer        str   who reads
+  released        str   the consumer that owns what nobody works on
+  budget          int   the most entries to deliver
+  shares          json  for each lane, how many entries it is owed before higher lanes
+  acks            json  list of [lane, entry, deliveries]; lane 0 is `wake`
+  lane_names      json  the names of the lanes, in order
+  fallback        int   where a delayed message goes whose lane no longer exists
+  limit           int   the most delayed messages to forward
+  max_deliveries  int   the last delivery of an entry is not counted before it starts
+  watch           int   1 to return, if there was nothing to deliver, what to wait from with XREAD
 RETURNS
   array  server time, next eta or -1, number of forwarded messages, 1 when paused or 0,
          number of refused acks, their positions,
          number of last ids, the last id of `wake` and of each lane (see `watch`),
-         then for each entry: lane, entry, deliveries, message
+         then for each entry: lane, entry, deliveries (negative: the last one), message
 ]]
 --- @include "now"
 --- @include "owned"
@@ -49,7 +50,8 @@ local wake, paused, cancelled, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, delayed_messages, lanes = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
 local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
-local fallback, limit, watch = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
+local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
+local max_deliveries, watch = tonumber(ARGV[10]), ARGV[11]
 
 local positions, found = {}, {}
 for position, name in ipairs(lane_names) do
@@ -76,8 +78,9 @@ end
 
 local again, asked = 0, budget
 local function fill(position, count)
-    local old = retake(lanes[position], group, consumer, released, count)
-    local new = take_new(lanes[position], group, consumer, count - #old)
+    local lane = lanes[position]
+    local old = retake(lane, group, consumer, released, count, max_deliveries)
+    local new = take_new(lane, group, consumer, count - #old)
     for _, entries in ipairs({ old, new }) do
         for _, entry in ipairs(entries) do
             if not is_dropped(position, entry[1]) then

@@ -8,7 +8,7 @@ ARGV
   group     str   the consumer group
   consumer  str   who holds them
   released  str   the consumer that owns what nobody works on
-  entries   json  list of [lane, entry, deliveries]
+  entries   json  list of [lane, entry, deliveries, deliveries that remain counted]
 RETURNS
   int       how many were still held and are free now
 ]]
@@ -24,7 +24,7 @@ local count = 0
 for _, entry in ipairs(entries) do
     local lane = lanes[entry[1]]
     if owned(lane, group, consumer, entry[2], entry[3]) then
-        give_back(lane, group, released, entry[2], entry[3])
+        give_back(lane, group, released, entry[2], entry[4])
         count = count + 1
     end
 end

@@ -29,7 +29,7 @@ local count = 0
 for position, lane in ipairs(lanes) do
     for _, pending in ipairs(redis.call("XPENDING", lane, group, "-", "+", limit, consumer)) do
         if not known[position .. " " .. pending[1]] then
-            give_back(lane, group, released, pending[1], pending[4])
+            give_back(lane, group, released, pending[1], pending[4] - 1)
             count = count + 1
         end
     end

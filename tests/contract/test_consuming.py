@@ -79,12 +79,14 @@ def test_next_at_the_prefetch_limit_waits_for_the_timeout_and_no_longer(
     assert timeout * 0.9 <= duration_ms(started) <= timeout + LATE_MS
 
 
-def test_waiting_at_the_prefetch_limit_costs_no_requests(start_server: StartServer) -> None:
+def test_waiting_at_the_prefetch_limit_costs_no_requests(
+    start_server: StartServer, make_broker: MakeBroker, start_consumer: StartConsumer
+) -> None:
     own = start_server()
     client = own.client()
-    broker = StreamsBroker(url=own.url)
-    broker.enqueue(new_message(1))
-    consumer = broker.consume("default", prefetch=1, timeout=50)
+    broker = make_broker(url=own.url)
+    consumer = start_consumer(broker, prefetch=1, timeout=50)
+    QueueState(client, broker.namespace).add_raw({"m": new_message(1).encode()})
     assert next(consumer)
     before = client.info("stats")["total_commands_processed"]
 

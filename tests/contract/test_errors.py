@@ -17,7 +17,7 @@ from dramatiq_streams import (
     StreamsBroker,
     StreamsError,
 )
-from dramatiq_streams.executor import as_broker_error
+from dramatiq_streams.failures import as_broker_error
 from tests.conftest import MakeBroker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.proxy import FaultyProxy
@@ -92,7 +92,7 @@ def calls(broker: StreamsBroker) -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize("call", list(calls(StreamsBroker())))
 def test_nothing_listening_is_a_failed_connection(make_broker: MakeBroker, call: str) -> None:
-    broker = make_broker(url=NOTHING_LISTENS)
+    broker = make_broker(url=NOTHING_LISTENS, enqueue_timeout=0)
 
     with pytest.raises(BrokerConnectionError) as caught:
         calls(broker)[call]()
@@ -104,7 +104,7 @@ def test_nothing_listening_is_a_failed_connection(make_broker: MakeBroker, call:
 @pytest.mark.parametrize("call", list(calls(StreamsBroker())))
 def test_wrong_password_is_a_failed_connection(start_server: StartServer, call: str) -> None:
     own = start_server(config=["requirepass sesame"])
-    broker = StreamsBroker(url=own.url)
+    broker = StreamsBroker(url=own.url, enqueue_timeout=0)
 
     with pytest.raises(BrokerConnectionError):
         calls(broker)[call]()
@@ -124,7 +124,7 @@ def test_server_that_cannot_write_now_is_a_failed_connection(
     start_server: StartServer, config: list[str], reason: str
 ) -> None:
     own = start_server(config=config, tcp=True)
-    broker = StreamsBroker(url=own.url)
+    broker = StreamsBroker(url=own.url, enqueue_timeout=0)
 
     for name in ("enqueue", "enqueue with a delay", "flush"):
         with pytest.raises(ConnectionFailed, match=reason):
@@ -136,7 +136,7 @@ def test_server_that_cannot_write_now_is_a_failed_connection(
 
 
 def test_replica_that_lost_its_master_is_a_failed_connection(own_server: Server) -> None:
-    broker = StreamsBroker(url=own_server.url)
+    broker = StreamsBroker(url=own_server.url, enqueue_timeout=0)
     admin = own_server.client()
     admin.config_set("replica-serve-stale-data", "no")
     admin.replicaof("127.0.0.1", "1")
@@ -232,7 +232,7 @@ def test_lost_reply_to_a_delayed_message_doubles_nothing(
     server: Server, make_broker: MakeBroker, queue: QueueState
 ) -> None:
     with FaultyProxy(server) as proxy:
-        broker = make_broker(url=proxy.url)
+        broker = make_broker(url=proxy.url, enqueue_timeout=0)
         broker.enqueue(new_message(1), delay=60_000)
         proxy.drop_reply(rb"^EVALSHA")
 

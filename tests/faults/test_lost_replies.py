@@ -26,7 +26,7 @@ LATE = "after its lease was lost"
 @pytest.fixture
 def scene(stage: Stage, server: Server, proxy: FaultyProxy) -> Scene:
     """A scene whose broker is behind the proxy; its lease is far longer than any test."""
-    return stage(server, url=proxy.url, lease=60_000)
+    return stage(server, url=proxy.url, lease=60_000, enqueue_timeout=500)
 
 
 @pytest.fixture(params=["reply", "request"])
@@ -184,7 +184,7 @@ def test_hand_over_that_is_lost_again_and_again_leaves_one_copy(
     consumer.close()
 
 
-@pytest.mark.parametrize("delay", [None, 60_000])
+@pytest.mark.parametrize("delay", [None, 50_000])
 def test_lost_enqueue_is_reported_and_never_doubled(
     scene: Scene, lose: Lose, proxy: FaultyProxy, delay: int | None
 ) -> None:

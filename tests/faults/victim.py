@@ -68,7 +68,7 @@ def _has_done_something(script: str, reply: Any) -> bool:
         return bool(reply[0])
     if script == "ack":
         return True
-    if script == "recover":
+    if script in ("recover", "release_dead"):
         return reply[0] + reply[1] > 0
     return bool(reply)
 

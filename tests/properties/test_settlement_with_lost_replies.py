@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any
@@ -26,11 +27,17 @@ from dramatiq_streams.consumer import StreamsConsumer
 from dramatiq_streams.dead_letters import DeadLetters
 from dramatiq_streams.delays import Delays
 from dramatiq_streams.executor import Executor
+from dramatiq_streams.isolation import Isolation
 from dramatiq_streams.messages import DeliveredMessage, RetryHandOver, encode
 from dramatiq_streams.queues import Queues
 from dramatiq_streams.scope import Scope
 from dramatiq_streams.settlement import Settlement
-from tests.properties.queue_under_test import DEAD_TTL_MS, LANES, QUEUE, QueueUnderTest
+from tests.properties.queue_under_test import (
+    DEAD_TTL_MS,
+    LANES,
+    QUEUE,
+    QueueUnderTest,
+)
 from tests.support.servers import Server
 
 PREFETCH = 4
@@ -49,7 +56,7 @@ class FlakyExecutor(Executor):
     def execute(self, *command: Any) -> Any:
         return self._lose(lambda: super(FlakyExecutor, self).execute(*command))
 
-    def execute_blocking(self, *command: Any, then: Any, alarm: Any) -> Any:
+    def execute_blocking(self, *command: Any, alarm: Any, then: Any = ("PING",)) -> Any:
         run = super().execute_blocking
         return self._lose(lambda: run(*command, then=then, alarm=alarm))
 
@@ -72,11 +79,13 @@ class SettlementMachine(RuleBasedStateMachine):
         self.executor = FlakyExecutor(self.queue.client.connection_pool)
         scope = Scope(namespace, LANES, "worker")
         self.queues = Queues(self.executor, scope)
+        self.isolation = Isolation()
         self.settlement = Settlement(
             QUEUE,
             queues=self.queues,
             delays=Delays(self.executor, scope),
             dead_letters=DeadLetters(self.executor, scope, ttl_ms=DEAD_TTL_MS),
+            on_settled=self.isolation.leave,
         )
         self.consumer = self.new_consumer()
         self.numbers = itertools.count(1)
@@ -98,6 +107,8 @@ class SettlementMachine(RuleBasedStateMachine):
             queues=self.queues,
             forwarder=self.queues,
             settlement=self.settlement,
+            isolation=self.isolation,
+            retreat=threading.Event(),
         )
 
     @rule(lane=st.integers(1, 3), count=st.integers(1, 4))

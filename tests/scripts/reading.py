@@ -38,6 +38,7 @@ def read(
     limit: int = 100,
     watch: int = 0,
     consumer: str = "me",
+    max_deliveries: int = 5,
 ) -> Reply:
     """Read the shard as *consumer*; a delayed message without its lane goes to `default`."""
     time_ms, next_eta, forwarded, is_paused, count, *rest = shard.scripts.read(
@@ -57,6 +58,7 @@ def read(
         lane_names=LANES,
         fallback=2,
         limit=limit,
+        max_deliveries=max_deliveries,
         watch=watch,
     )
     refused, (last_count, *rest) = rest[:count], rest[count:]

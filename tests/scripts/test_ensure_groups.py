@@ -68,3 +68,13 @@ def test_full_memory_is_told_apart(fillable_shard: Shard) -> None:
         ensure_groups(fillable_shard)
 
     assert fillable_shard.lines() == frozenset()
+
+
+def test_paused_queue_gets_its_lanes_and_nothing_to_block_on(empty_shard: Shard) -> None:
+    empty_shard.client.set(empty_shard.keys.paused, 5)
+
+    created = ensure_groups(empty_shard)
+
+    assert created == -1
+    streams = {line.partition(" ")[0] for line in empty_shard.lines()}
+    assert streams == {"high", "default", "low", "paused"}

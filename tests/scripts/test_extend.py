@@ -3,12 +3,9 @@ from typing import Any
 from dramatiq_streams.keys import GROUP
 from tests.scripts.shard import NOTHING, Shard, changes
 
-HEARTBEAT = {"consumers zset", "consumers me now"}
-
 
 def extend(shard: Shard, *held: Any) -> list[int]:
     return shard.scripts.extend(
-        consumers=shard.keys.consumers,
         lanes=shard.keys.lanes,
         group=GROUP,
         consumer="me",
@@ -24,7 +21,7 @@ def test_held_entries_have_a_full_lease_again_and_count_no_delivery(shard: Shard
     lost = extend(shard, (1, "1-0", 2), (3, "1-0", 1))
 
     assert lost == []
-    assert shard.changes_since(before) == changes(came=HEARTBEAT)
+    assert shard.changes_since(before) == NOTHING
     assert shard.idle_ms("high", "1-0") < 10_000
     assert shard.idle_ms("low", "1-0") < 10_000
 
@@ -38,7 +35,7 @@ def test_what_is_lost_is_told_by_its_position_and_left_alone(shard: Shard) -> No
     lost = extend(shard, (1, "1-0", 1), (1, "2-0", 1), (1, "3-0", 1), (1, "9-0", 1))
 
     assert lost == [1, 3, 4]
-    assert shard.changes_since(before) == changes(came=HEARTBEAT)
+    assert shard.changes_since(before) == NOTHING
     assert shard.idle_ms("high", "1-0") >= 50_000
 
 
@@ -53,24 +50,13 @@ def test_same_entry_delivered_again_to_the_same_consumer_is_lost_to_its_first_de
     assert shard.idle_ms("high", "1-0") >= 50_000
 
 
-def test_heartbeat_is_noted_without_any_entry(shard: Shard) -> None:
+def test_nothing_held_is_nothing_lost(shard: Shard) -> None:
     before = shard.lines()
 
     lost = extend(shard)
 
     assert lost == []
-    assert shard.changes_since(before) == changes(came=HEARTBEAT)
-
-
-def test_heartbeat_replaces_the_last_one(shard: Shard) -> None:
-    shard.client.zadd(shard.keys.consumers, {"me": 1_000, "other": 2_000})
-    before = shard.lines()
-
-    extend(shard)
-
-    assert shard.changes_since(before) == changes(
-        gone={"consumers me 1000"}, came={"consumers me now"}
-    )
+    assert shard.changes_since(before) == NOTHING
 
 
 def test_everything_is_lost_with_the_queue(empty_shard: Shard) -> None:
@@ -79,7 +65,7 @@ def test_everything_is_lost_with_the_queue(empty_shard: Shard) -> None:
     lost = extend(empty_shard, (1, "1-0", 1), (2, "1-0", 1))
 
     assert lost == [1, 2]
-    assert empty_shard.changes_since(before) == changes(came=HEARTBEAT)
+    assert empty_shard.changes_since(before) == NOTHING
 
 
 def test_entry_deleted_from_its_stream_is_lost_at_the_latest_one_beat_later(shard: Shard) -> None:
@@ -94,7 +80,7 @@ def test_entry_deleted_from_its_stream_is_lost_at_the_latest_one_beat_later(shar
     dropped = set() if shard.is_redis62() else {"high pending 1-0 me 1"}
     assert first == []
     assert second == ([] if shard.is_redis62() else [1])
-    assert shard.changes_since(before) == changes(gone=dropped, came=HEARTBEAT)
+    assert shard.changes_since(before) == changes(gone=dropped)
 
 
 def test_as_many_entries_as_one_call_ever_extends(shard: Shard) -> None:
@@ -118,7 +104,7 @@ def test_leases_are_extended_when_memory_is_full(fillable_shard: Shard) -> None:
 
     assert lost == []
     assert fillable_shard.idle_ms("high", "1-0") < 10_000
-    assert fillable_shard.changes_since(before) == changes(came=HEARTBEAT)
+    assert fillable_shard.changes_since(before) == NOTHING
 
 
 def test_losses_are_told_when_memory_is_full(fillable_shard: Shard) -> None:

@@ -107,3 +107,23 @@ def test_full_memory_does_not_hinder_a_purge(fillable_shard: Shard) -> None:
 
     assert dropped == 2
     assert fillable_shard.lines() == empty_streams("wake", "high", "default", "low")
+
+
+def test_paused_queue_stays_paused(shard: Shard) -> None:
+    shard.scripts.pause(paused=shard.keys.paused, wake=shard.keys.wake, group=GROUP)
+    shard.wait("high", "1-0")
+
+    purge(shard)
+
+    lines = shard.lines()
+    assert "paused string" in lines
+    assert "wake group workers" not in lines
+
+
+def test_marks_of_cancelled_messages_go_with_the_messages(shard: Shard) -> None:
+    shard.wait("high", "1-0")
+    shard.client.zadd(shard.keys.cancelled, {"high:1-0": 1})
+
+    purge(shard)
+
+    assert not shard.client.exists(shard.keys.cancelled)

@@ -20,7 +20,7 @@ def test_released_deliveries_are_free_at_once_and_not_counted(shard: Shard) -> N
     shard.deliver("low", "1-0", "me", deliveries=3)
     before = shard.lines()
 
-    count = release(shard, (1, "1-0", 1), (3, "1-0", 3))
+    count = release(shard, (1, "1-0", 1, 0), (3, "1-0", 3, 2))
 
     assert count == 2
     assert shard.changes_since(before) == changes(
@@ -29,11 +29,20 @@ def test_released_deliveries_are_free_at_once_and_not_counted(shard: Shard) -> N
     )
 
 
+def test_last_delivery_that_did_not_begin_stays_as_it_was_counted(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "me", deliveries=4)
+
+    count = release(shard, (1, "1-0", 4, 4))
+
+    assert count == 1
+    assert "high pending 1-0 released 4" in shard.lines()
+
+
 def test_many_released_deliveries_make_one_wake_up_call(shard: Shard) -> None:
     for number in range(1, 6):
         shard.deliver("high", f"{number}-0", "me")
 
-    count = release(shard, *((1, f"{number}-0", 1) for number in range(1, 6)))
+    count = release(shard, *((1, f"{number}-0", 1, 0) for number in range(1, 6)))
 
     assert count == 5
     assert shard.client.xlen(shard.keys.wake) == 1
@@ -45,7 +54,7 @@ def test_what_is_no_longer_held_stays_with_whom_it_is(shard: Shard) -> None:
     shard.release("high", "3-0")
     before = shard.lines()
 
-    count = release(shard, (1, "1-0", 1), (1, "2-0", 1), (1, "3-0", 1), (1, "9-0", 1))
+    count = release(shard, (1, "1-0", 1, 0), (1, "2-0", 1, 0), (1, "3-0", 1, 0), (1, "9-0", 1, 0))
 
     assert count == 0
     assert shard.changes_since(before) == NOTHING
@@ -61,7 +70,7 @@ def test_nothing_to_release_wakes_nobody(shard: Shard) -> None:
 
 
 def test_queue_that_was_flushed_has_nothing_to_release(empty_shard: Shard) -> None:
-    count = release(empty_shard, (1, "1-0", 1))
+    count = release(empty_shard, (1, "1-0", 1, 0))
 
     assert count == 0
     assert empty_shard.lines() == frozenset()
@@ -73,7 +82,7 @@ def test_entry_deleted_from_its_stream_does_not_hinder_the_others(shard: Shard) 
     shard.delete("high", "1-0")
     before = shard.lines()
 
-    release(shard, (1, "1-0", 1), (1, "2-0", 1))
+    release(shard, (1, "1-0", 1, 0), (1, "2-0", 1, 0))
 
     # From Redis 7 on XCLAIM forgets what was deleted; on Redis 6.2 whoever reads next does.
     kept = {"high pending 1-0 released 0"} if shard.is_redis62() else set()
@@ -87,7 +96,7 @@ def test_full_memory_refuses_only_the_wake_up_call(fillable_shard: Shard) -> Non
     fillable_shard.deliver("high", "1-0", "me")
     fillable_shard.fill_memory()
 
-    count = release(fillable_shard, (1, "1-0", 1))
+    count = release(fillable_shard, (1, "1-0", 1, 0))
 
     assert count == 1
     assert "high pending 1-0 released 0" in fillable_shard.lines()

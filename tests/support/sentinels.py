@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -67,6 +67,9 @@ class Deployment:
         config: More lines for both servers.
         password: Of the servers.
         sentinel_password: Of the sentinels.
+        link: Given the master's port, the port that the replica is to connect to instead.
+        failover_timeout_ms: After twice this time a failover that came to nothing is tried again,
+            and after it a replica of anything else than the master is made one of the master.
     """
 
     def __init__(
@@ -75,17 +78,20 @@ class Deployment:
         config: Sequence[str] = (),
         password: str = "",
         sentinel_password: str = "",
+        link: Callable[[int], int] = int,
+        failover_timeout_ms: int = 5_000,
     ) -> None:
         self._binary = find_binary()
         self._cleanup = ExitStack()
         self._password = password
         self._sentinel_password = sentinel_password
+        self._failover_timeout_ms = failover_timeout_ms
         secret = [f"requirepass {password}", f"masterauth {password}"] if password else []
         settings = (*secret, "repl-diskless-sync-delay 0", "repl-timeout 60", *config)
         self.master = Server(self._binary, config=settings, appendonly=True, tcp=True)
         self._cleanup.callback(self.master.close)
         self.master.start()
-        follow = f"replicaof 127.0.0.1 {self.master.port}"
+        follow = f"replicaof 127.0.0.1 {link(self.master.port)}"
         self.replica = Server(self._binary, config=(*settings, follow), appendonly=True, tcp=True)
         self._cleanup.callback(self.replica.close)
         self.sentinels: list[SentinelProcess] = []
@@ -145,7 +151,7 @@ class Deployment:
         config = [
             f"sentinel monitor {SERVICE} 127.0.0.1 {self.master.port} 2",
             f"sentinel down-after-milliseconds {SERVICE} {DOWN_AFTER_MS}",
-            f"sentinel failover-timeout {SERVICE} 5000",
+            f"sentinel failover-timeout {SERVICE} {self._failover_timeout_ms}",
         ]
         if self._password:
             config.append(f"sentinel auth-pass {SERVICE} {self._password}")

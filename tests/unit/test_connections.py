@@ -7,7 +7,7 @@ from redis.cluster import RedisCluster
 
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.errors import GroupMissing, InvalidOption
-from dramatiq_streams.executor import as_broker_error
+from dramatiq_streams.failures import as_broker_error
 
 
 def connections(url: str | None = None, client: Any = None, **parameters: Any) -> Connections:

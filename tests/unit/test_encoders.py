@@ -41,7 +41,7 @@ def test_text_and_its_utf_8_bytes_are_one_key() -> None:
 
 
 def test_keys_can_be_rotated_without_losing_messages() -> None:
-    before, during, after = (SigningEncoder(keys) for keys in ([OLD], [NEW, OLD], [NEW]))
+    before, during, after = SigningEncoder([OLD]), SigningEncoder([NEW, OLD]), SigningEncoder([NEW])
 
     assert during.decode(before.encode(DATA)) == DATA
     assert after.decode(during.encode(DATA)) == DATA

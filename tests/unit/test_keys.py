@@ -15,7 +15,13 @@ def test_every_key_of_a_queue_by_name() -> None:
         delayed_messages="{ns:mail:0}:delayed:messages",
         dead="{ns:mail:0}:dead",
         consumers="{ns:mail:0}:consumers",
+        connections="{ns:mail:0}:connections",
         wake="{ns:mail:0}:wake",
+        paused="{ns:mail:0}:paused",
+        cancelled="{ns:mail:0}:cancelled",
+        counts="{ns:mail:0}:counts",
+        spools="{ns:mail:0}:spools",
+        tag="{ns:mail:0}",
     )
 
 
@@ -24,7 +30,7 @@ def test_all_keys_of_a_shard_lie_in_one_slot() -> None:
 
     everything = [*found.lanes, *_single_keys(found)]
     assert {key[: key.index("}") + 1] for key in everything} == {"{ns:mail:3}"}
-    assert len(set(everything)) == 7
+    assert len(set(everything)) == 2 + len(_single_keys(found))
 
 
 def test_no_lane_can_be_taken_for_another_key() -> None:
@@ -67,4 +73,12 @@ def test_table_in_the_docstring_names_every_key() -> None:
 
 
 def _single_keys(found: QueueKeys) -> list[str]:
-    return [found.delayed, found.delayed_messages, found.dead, found.consumers, found.wake]
+    fields = [name for name in QueueKeys.__dataclass_fields__ if name not in ("lanes", "tag")]
+    return [getattr(found, name) for name in fields]
+
+
+def test_list_of_queues_lies_beside_all_queues() -> None:
+    found = queue_keys("ns", "queues", ("high",))
+
+    assert keys.registry_key("ns") == "{ns:queues}"
+    assert keys.registry_key("ns") not in {*found.lanes, *_single_keys(found)}

@@ -20,6 +20,7 @@ VALID: dict[str, Any] = {
     "namespace": "ns",
     "lanes": ["high", "low"],
     "lease": 60_000,
+    "disconnect_grace": 10_000,
     "max_deliveries": 5,
     "dead_message_ttl": 1_000,
 }
@@ -33,6 +34,7 @@ def test_options_are_kept_as_they_are_given() -> None:
         namespace="ns",
         lanes=Lanes.of(["high", "low"]),
         lease_ms=60_000,
+        disconnect_grace_ms=10_000,
         max_deliveries=5,
         dead_message_ttl_ms=1_000,
     )
@@ -48,6 +50,7 @@ def test_no_lanes_given_means_the_default_ones() -> None:
     ("option", "least", "most"),
     [
         ("lease", 1_000, 3_600_000),
+        ("disconnect_grace", 1_000, 3_600_000),
         ("max_deliveries", 1, 1_000_000),
         ("dead_message_ttl", 1_000, 100 * 366 * 86_400_000),
     ],

@@ -1,6 +1,4 @@
--- Let others have an entry at once, at its old place, as if it had not been delivered this time.
+-- Let others have an entry at once, at its old place, with so many deliveries counted.
 local function give_back(lane, group, released, entry, deliveries)
-    redis.call(
-        "XCLAIM", lane, group, released, 0, entry, "RETRYCOUNT", deliveries - 1, "JUSTID"
-    )
+    redis.call("XCLAIM", lane, group, released, 0, entry, "RETRYCOUNT", deliveries, "JUSTID")
 end

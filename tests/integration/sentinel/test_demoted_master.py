@@ -48,7 +48,7 @@ def test_connection_is_closed_when_its_server_refuses_writes(
     demoted: Server, write: Callable[[Executor], None]
 ) -> None:
     connections = Connections(url=demoted.url, client=None, parameters={})
-    executor = Executor(connections.shared().connection_pool)
+    executor = connections.shared()
     before = executor.execute("CLIENT", "ID")
     demoted.client().replicaof("127.0.0.1", 1)
 
@@ -60,11 +60,10 @@ def test_connection_is_closed_when_its_server_refuses_writes(
 
 
 def test_idle_connections_are_closed_with_it(demoted: Server) -> None:
-    pool = Connections(url=demoted.url, client=None, parameters={}).shared().connection_pool
-    executor = Executor(pool)
-    idle = [pool.get_connection() for _ in range(3)]
+    executor = Connections(url=demoted.url, client=None, parameters={}).shared()
+    idle = [executor._connect() for _ in range(3)]
     for connection in idle:
-        pool.release(connection)
+        executor._give_back(connection, 0)
     demoted.client().replicaof("127.0.0.1", 1)
 
     with pytest.raises(ConnectionFailed):

@@ -1,0 +1,62 @@
+"""The command `dramatiq-streams`: one file per subcommand, each with `add_parser` and `run`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from dramatiq.errors import BrokerConnectionError
+
+from dramatiq_streams.cli import dlq, doctor, exporter, health, messages, queue, stats, workers
+from dramatiq_streams.cli.place import NEGATIVE, UNREACHABLE, USAGE
+from dramatiq_streams.errors import InvalidOption, StreamsError
+
+#: In the order of the help.
+COMMANDS: tuple[ModuleType, ...] = (stats, workers, messages, dlq, queue, doctor, health, exporter)
+
+_EPILOG = (
+    "exit codes: 0 all is well, 1 the answer is no, 2 wrong usage, 3 the server cannot be reached"
+    " or refuses, 130 interrupted"
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code.
+
+    Args:
+        arguments: Without the command's name; None takes them from the process.
+    """
+    parser = argparse.ArgumentParser(
+        prog="dramatiq-streams",
+        description="See and mend the queues of dramatiq_streams.",
+        epilog=_EPILOG,
+    )
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    chosen = parser.parse_args(arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        # Messages hold any text, and a terminal's encoding may not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        code = int(chosen.run(chosen))
+        sys.stdout.flush()
+    except InvalidOption as error:
+        return _fail(f"error: {error}", USAGE)
+    except (BrokerConnectionError, StreamsError) as error:
+        return _fail(f"the server cannot be reached or refuses: {error}", UNREACHABLE)
+    except BrokenPipeError:
+        # `... | head` has read enough; Python would complain again when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return NEGATIVE
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    return code
+
+
+def _fail(text: str, code: int) -> int:
+    print(f"dramatiq-streams: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,158 @@
+"""Where a command looks: the server, the namespace and the queues, from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dramatiq_streams.connections import Connections
+from dramatiq_streams.errors import InvalidOption
+from dramatiq_streams.executor import Executor
+from dramatiq_streams.lanes import Lanes
+from dramatiq_streams.options import DEFAULT_NAMESPACE, checked_namespace, checked_queue_name
+from dramatiq_streams.registry import Registration, Registry
+from dramatiq_streams.scope import Scope
+
+URL_VARIABLE = "DRAMATIQ_STREAMS_URL"
+NAMESPACE_VARIABLE = "DRAMATIQ_STREAMS_NAMESPACE"
+DEFAULT_URL = "redis://localhost"
+
+#: Exit codes of every command.
+FINE, NEGATIVE, USAGE, UNREACHABLE = 0, 1, 2, 3
+
+#: What a command is called as a consumer; it never reads from a lane.
+_CONSUMER = "dramatiq-streams"
+
+
+def add_place(parser: argparse.ArgumentParser, *, queues: bool = True) -> None:
+    """Add the options that every command has; with *queues* those that choose some."""
+    add = parser.add_argument_group("where").add_argument
+    add(
+        "--url",
+        default=os.environ.get(URL_VARIABLE, DEFAULT_URL),
+        metavar="URL",
+        help=f"the server (default: ${URL_VARIABLE}, or {DEFAULT_URL})",
+    )
+    add(
+        "--namespace",
+        default=os.environ.get(NAMESPACE_VARIABLE, DEFAULT_NAMESPACE),
+        metavar="NAME",
+        help=f"begins every key (default: ${NAMESPACE_VARIABLE}, or {DEFAULT_NAMESPACE})",
+    )
+    if queues:
+        add(
+            "--queue",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="only this queue; repeatable (default: all that were ever used)",
+        )
+        add(
+            "--lanes",
+            metavar="A,B,C",
+            help="the lanes, highest first (default: as the last broker had them)",
+        )
+        add(
+            "--import",
+            dest="module",
+            metavar="MODULE",
+            help="import this first; for modules that set dramatiq's encoder",
+        )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON, whose fields stay as they are"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An open connection to a namespace, and the queues that were chosen."""
+
+    executor: Executor
+    namespace: str
+    queues: tuple[Registration, ...]
+
+    @property
+    def queue_names(self) -> list[str]:
+        """The names of the chosen queues."""
+        return [registration.queue_name for registration in self.queues]
+
+    def scope(self, registration: Registration) -> Scope:
+        """The scope of one queue: each may have lanes of its own."""
+        return Scope(self.namespace, Lanes.of(registration.lanes), _CONSUMER)
+
+    def server_ms(self) -> int:
+        """The server's clock, in milliseconds since 1970."""
+        seconds, microseconds = self.executor.execute("TIME")
+        return int(seconds) * 1000 + int(microseconds) // 1000
+
+    def only_queue(self) -> Registration:
+        """The queue, where there has to be exactly one.
+
+        Raises:
+            InvalidOption: There are several, or none.
+        """
+        if len(self.queues) == 1:
+            return self.queues[0]
+        if not self.queues:
+            raise InvalidOption(f"Namespace {self.namespace!r} has no queue that was ever used.")
+        names = ", ".join(map(repr, self.queue_names))
+        raise InvalidOption(f"Name one queue with --queue: there are {names}.")
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace) -> Iterator[Place]:
+    """Connect as *arguments* say, and find the queues.
+
+    Raises:
+        InvalidOption: A value that is not possible, or a queue that was never used.
+        BrokerConnectionError: The server cannot be reached.
+    """
+    namespace = checked_namespace(arguments.namespace)
+    names = [checked_queue_name(name) for name in getattr(arguments, "queue", [])]
+    given = _lanes(getattr(arguments, "lanes", None))
+    _import(getattr(arguments, "module", None))
+    connections = Connections(url=arguments.url, client=None, parameters={})
+    executor = connections.shared()
+    try:
+        known = Registry(executor, namespace).queues()
+        yield Place(executor, namespace, tuple(_chosen(known, names, given, namespace)))
+    finally:
+        executor.close()
+
+
+def _chosen(
+    known: Sequence[Registration], names: Sequence[str], lanes: Lanes | None, namespace: str
+) -> Iterator[Registration]:
+    told = {registration.queue_name: registration for registration in known}
+    for name in dict.fromkeys(names) or told:
+        if name not in told and lanes is None:
+            there = ", ".join(map(repr, told)) or "none"
+            raise InvalidOption(
+                f"Queue {name!r} was never used in namespace {namespace!r}; there are: {there}."
+                " To look for it all the same, give its --lanes."
+            )
+        registration = told.get(name, Registration(name))
+        if lanes is None:
+            yield registration
+        else:
+            yield Registration(name, lanes.names, registration.lease_ms)
+
+
+def _lanes(text: str | None) -> Lanes | None:
+    return None if text is None else Lanes.of(text.split(","))
+
+
+def _import(module: str | None) -> None:
+    if module is None:
+        return
+    # As the `dramatiq` command does: modules lie where one works.
+    sys.path.insert(0, os.getcwd())
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise InvalidOption(f"--import {module}: {error}") from error

@@ -1,0 +1,46 @@
+"""What operators count, told where it happens to whoever listens: the metrics do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """Something that happened, and what its label says."""
+
+    #: A read that the server answered; the queue.
+    FETCHED = "fetched"
+    #: Another worker may have the message now; the queue.
+    LEASE_LOST = "lease_lost"
+    #: A message was acknowledged, rejected or retried after its lease was lost; the queue.
+    SETTLED_TOO_LATE = "settled_too_late"
+    #: Taken back from dead workers; the queue.
+    RECOVERED = "recovered"
+    #: Dead-lettered because its workers died too often; the queue.
+    POISONED = "poisoned"
+    #: The server could not be reached, could not serve or refused; the class of the error.
+    FAILED = "failed"
+    #: A connection after a failure; no label.
+    RECONNECTED = "reconnected"
+
+
+Listener = Callable[[Event, str, int], None]
+
+
+class Events:
+    """Passes events on, in the thread in which they happen."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Tell *listener* each event, its label and how often it happened; it must not raise."""
+        if listener not in self._listeners:
+            self._listeners.append(listener)
+
+    def tell(self, event: Event, label: str = "", *, count: int = 1) -> None:
+        """Tell that *event* happened *count* times."""
+        if count:
+            for listener in self._listeners:
+                listener(event, label, count)

@@ -1,0 +1,241 @@
+"""The user that the security page gives to the broker can do what is needed, and nothing else."""
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dramatiq
+import pytest
+import redis
+from dramatiq.errors import BrokerConnectionError
+from dramatiq.middleware import Retries
+
+from dramatiq_streams import StreamsBroker
+from dramatiq_streams.cli import main
+from dramatiq_streams.connections import Connections
+from dramatiq_streams.metrics.collector import QueueCollector
+from dramatiq_streams.options import DEFAULT_NAMESPACE
+from tests.conftest import MakeBroker, MakeWorker, StartServer
+from tests.contract.queue_state import new_message
+from tests.docs.pages import page
+from tests.support.proxy import FaultyProxy
+from tests.support.servers import Server
+from tests.support.waiting import wait_until
+
+USER, PASSWORD = "queues", "a-password-of-yours"
+
+
+def documented_rules() -> list[str]:
+    """The rules of the page's ACL SETUSER, without the command and the name."""
+    (block,) = [block for block in page("docs/explanation/security.md").blocks if block.mark]
+    command, verb, name, *rules = block.text.replace("PASSWORD", PASSWORD).split()
+    assert (command, verb, name) == ("ACL", "SETUSER", USER)
+    return rules
+
+
+def granted(rules: list[str]) -> set[str]:
+    """The commands that *rules* allow, as in `client|info`."""
+    return {rule.removeprefix("+") for rule in rules if rule.startswith("+")}
+
+
+@pytest.fixture
+def guarded(start_server: StartServer) -> Server:
+    """A server of this test alone, with the documented user."""
+    own = start_server(appendonly=True)
+    client = own.client()
+    rules = documented_rules()
+    if _is_before_7_2(client):
+        rules.remove("+client|setinfo")
+    client.execute_command("ACL", "SETUSER", USER, *rules)
+    client.execute_command("ACL", "LOG", "RESET")
+    client.config_resetstat()
+    return own
+
+
+def _is_before_7_2(client: redis.Redis) -> bool:
+    major, minor = client.info("server")["redis_version"].split(".")[:2]
+    return (int(major), int(minor)) < (7, 2)
+
+
+def _url(server: Server) -> str:
+    return f"unix://{USER}:{PASSWORD}@{server.socket}"
+
+
+def _used(client: redis.Redis) -> set[str]:
+    """Every command that was run, and its subcommand where the server counts these."""
+    names = {name.removeprefix("cmdstat_") for name in client.info("commandstats")}
+    return names | {name.partition("|")[0] for name in names}
+
+
+def test_everything_works_and_every_right_is_needed(
+    guarded: Server,
+    make_broker: MakeBroker,
+    make_worker: MakeWorker,
+    tmp_path: Path,
+) -> None:
+    make: Callable[..., StreamsBroker] = lambda **options: make_broker(  # noqa: E731
+        url=_url(guarded), namespace=DEFAULT_NAMESPACE, lease=1_000, **options
+    )
+    client = guarded.client()
+
+    _send_and_run(make, make_worker)
+    _die_and_recover(make, make_worker, client)
+    _wait_for_replicas_and_spool(make, guarded, tmp_path / "spool")
+    _operate(guarded)
+    _collect(guarded)
+
+    refused = [(each["reason"], each["object"]) for each in client.acl_log()]
+    assert refused == []
+    has_subcommands = not _is_before_7_2(client)
+    needed = {
+        name if has_subcommands else name.partition("|")[0] for name in granted(documented_rules())
+    }
+    assert needed - _used(client) == set()
+
+
+def _send_and_run(make: Callable[..., StreamsBroker], make_worker: MakeWorker) -> None:
+    """Messages at once, many and delayed; retries and dead letters; flush, join, requeue."""
+    broker = make(middleware=[Retries(min_backoff=1, max_backoff=1)])
+    runs: list[int] = []
+
+    @dramatiq.actor(broker=broker, max_retries=1)
+    def work(number: int) -> None:
+        runs.append(number)
+        if number == 3:
+            raise ZeroDivisionError
+
+    work.send(1)
+    work.send_with_options(args=(2,), delay=50)
+    broker.enqueue_many([work.message(3), work.message(4)])
+    broker.client.xadd(f"{{{DEFAULT_NAMESPACE}:default:0}}:lane:low", {"m": "no message"})
+    worker = make_worker(broker)
+    broker.join("default", timeout=20_000)
+    worker.stop()
+    assert sorted(runs) == [1, 2, 3, 3, 4]
+
+    other = make(middleware=[])
+    other.enqueue(new_message(5))
+    consumer = other.consume("default", timeout=2_000)
+    message = next(consumer)
+    assert message is not None
+    consumer.requeue([message])
+    consumer.close()
+    other.flush("default")
+    other.close()
+
+
+def _die_and_recover(
+    make: Callable[..., StreamsBroker], make_worker: MakeWorker, client: redis.Redis
+) -> None:
+    """A worker that is never heard of again, and another that takes over after its lease."""
+    dead = make(middleware=[])
+    consumer = dead.consume("default", timeout=2_000)
+    dead.enqueue(new_message(1))
+    assert next(consumer) is not None
+    dead._process._maintenance.stop()
+    broker = make(middleware=[])
+    runs: list[int] = []
+
+    @dramatiq.actor(broker=broker)
+    def work(number: int) -> None:
+        runs.append(number)
+
+    worker = make_worker(broker)
+    broker.join("default", timeout=20_000)
+    assert runs == [1]
+    wait_until(
+        lambda: "client|list" in _used(client) or _is_before_7_2(client),
+        timeout=20,
+        message="the other workers' connections were looked at",
+    )
+    worker.stop()
+
+
+def _wait_for_replicas_and_spool(
+    make: Callable[..., StreamsBroker], server: Server, path: Path
+) -> None:
+    waiting = make(middleware=[], wait_replicas=1, wait_timeout=1)
+    with contextlib.suppress(BrokerConnectionError):  # there are none
+        waiting.enqueue(new_message(1))
+    waiting.flush("default")
+    with FaultyProxy(server) as proxy:
+        url = proxy.url.replace("//", f"//{USER}:{PASSWORD}@")
+        broker = StreamsBroker(url=url, middleware=[], spool=str(path), enqueue_timeout=0)
+        proxy.refuse()
+        broker.enqueue(new_message(1))
+        proxy.accept()
+        lane = f"{{{DEFAULT_NAMESPACE}:default:0}}:lane:default"
+        wait_until(lambda: server.client().xlen(lane) == 1, timeout=20, message="it is taken in")
+        broker.flush("default")
+        broker.close()
+
+
+def _operate(server: Server) -> None:
+    """Each action of the command `dramatiq-streams`, but `doctor`, which asks for more."""
+    broker = StreamsBroker(url=_url(server), middleware=[])
+    message = broker.enqueue(new_message(1))
+    broker.enqueue(new_message(2), delay=60_000)
+    where = ["--url", _url(server), "--namespace", DEFAULT_NAMESPACE]
+
+    def run(*arguments: str) -> int:
+        return main([*arguments, *where])
+
+    assert run("stats") == 0
+    assert run("workers") in {0, 1}
+    assert run("health") in {0, 1}
+    assert run("messages", "ls") == 0
+    assert run("messages", "show", message.message_id) == 0
+    assert run("queue", "pause", "--queue", "default") == 0
+    assert run("queue", "resume", "--queue", "default") == 0
+    assert run("messages", "cancel", message.message_id) == 0
+    _bury(broker)  # and drop what was cancelled
+    assert run("dlq", "ls") == 0
+    assert run("dlq", "redrive", "--all") == 0
+    _bury(broker)
+    assert run("dlq", "purge", "--all") == 0
+    broker.flush("default")
+    broker.close()
+
+
+def _bury(broker: StreamsBroker) -> None:
+    """Make a dead letter."""
+    broker.enqueue(new_message(9))
+    consumer = broker.consume("default", prefetch=10, timeout=2_000)
+    message = next(consumer)
+    assert message is not None
+    consumer.nack(message)
+    consumer.close()
+
+
+def _collect(server: Server) -> None:
+    executor = Connections(url=_url(server), client=None, parameters={}).dedicated()
+    assert len(list(QueueCollector(executor, DEFAULT_NAMESPACE).collect())) > 1
+    executor.close()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("GET", "somebody:else"),
+        ("XADD", "{dramatiq-streams-of-others:default:0}:lane:low", "*", "m", "x"),
+        ("CONFIG", "GET", "requirepass"),
+        ("ACL", "LIST"),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("FLUSHALL",),
+        ("CLIENT", "KILL", "TYPE", "normal"),
+        ("SCRIPT", "FLUSH"),
+        ("RESTORE", "{dramatiq-streams:default:0}:lane:low", "0", "x"),
+        ("PUBLISH", "channel", "text"),
+        ("EVAL", "return redis.call('GET', KEYS[1])", "1", "somebody:else"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_nothing_else_is_allowed(guarded: Server, command: tuple[Any, ...]) -> None:
+    with (
+        guarded.client(username=USER, password=PASSWORD) as client,
+        pytest.raises(redis.ResponseError, match=re.compile("permission|NOPERM|can't access")),
+    ):
+        client.execute_command(*command)

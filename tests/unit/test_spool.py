@@ -1,0 +1,251 @@
+"""The file of the spool: order, limits, several processes, forks, files that are none."""
+
+import multiprocessing
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dramatiq_streams import SpoolFailed
+from dramatiq_streams.spool import Spool, Spooled
+from tests.support.waiting import wait_until
+
+
+def a_message(number: int = 0, *, queue: str = "default", size: int = 0) -> Spooled:
+    body = b"%d" % number + b"." * size
+    return Spooled(queue, "low", body, delivery_id=f"d{number}", eta_ms=number or None)
+
+
+def open_spool(path: Path, *, messages: int = 1_000, size: int = 10**6, name: str = "ns") -> Spool:
+    return Spool(str(path), namespace=name, max_messages=messages, max_bytes=size)
+
+
+def bodies(spool: Spool, queue: str = "default") -> list[bytes]:
+    return [message.body for message in spool.oldest(queue, 10_000, max_bytes=10**9)]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "spool"
+
+
+@pytest.fixture
+def spool(path: Path) -> Iterator[Spool]:
+    spool = open_spool(path)
+    yield spool
+    spool.close()
+
+
+def test_messages_come_back_in_order_and_whole(spool: Spool) -> None:
+    messages = [a_message(number) for number in range(20)]
+
+    for message in messages[:5]:
+        spool.add([message])
+    spool.add(messages[5:])
+
+    found = spool.oldest("default", 100, max_bytes=10**6)
+    assert [replace(message, row=0) for message in found] == messages
+    rows = [message.row for message in found]
+    assert rows == sorted(set(rows))
+
+
+def test_messages_survive_their_process(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1), a_message(2)])
+    spool.close()
+
+    again = open_spool(path)
+
+    assert bodies(again) == [b"1", b"2"]
+    again.close()
+
+
+def test_only_the_queues_of_its_own_namespace_are_shown(path: Path, spool: Spool) -> None:
+    other = open_spool(path, name="other")
+    spool.add([a_message(1), a_message(2, queue="mail")])
+    other.add([a_message(3, queue="theirs")])
+
+    assert sorted(spool.queue_names()) == ["default", "mail"]
+    assert spool.holds(["mail", "theirs"])
+    assert not spool.holds(["theirs", "none"])
+    assert other.queue_names() == ["theirs"]
+    other.close()
+
+
+def test_what_is_removed_makes_room(path: Path) -> None:
+    spool = open_spool(path, messages=2)
+    spool.add([a_message(1), a_message(2)])
+    assert not spool.add([a_message(3)])
+
+    spool.remove(spool.oldest("default", 1, max_bytes=1))
+
+    assert spool.add([a_message(3)])
+    assert bodies(spool) == [b"2", b"3"]
+    spool.close()
+
+
+def test_limits_are_kept_and_nothing_is_spooled_in_part(path: Path) -> None:
+    spool = open_spool(path, messages=3, size=100)
+
+    assert spool.add([a_message(1, size=49), a_message(2, size=47)])
+    assert not spool.add([a_message(3), a_message(4)])
+    assert not spool.add([a_message(5, size=2)])
+    assert spool.add([a_message(6)])
+
+    assert spool.size() == (3, 99)
+    assert len(bodies(spool)) == 3
+    spool.close()
+
+
+def test_batch_is_bounded_by_count_and_bytes_and_never_empty(spool: Spool) -> None:
+    spool.add([a_message(number, size=100) for number in range(10)])
+
+    assert len(spool.oldest("default", 3, max_bytes=10**6)) == 3
+    assert len(spool.oldest("default", 100, max_bytes=250)) == 2
+    assert len(spool.oldest("default", 100, max_bytes=1)) == 1
+    assert spool.oldest("none", 100, max_bytes=1) == []
+
+
+def test_rows_go_on_upwards_though_the_file_came_from_a_backup(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    backup = path.read_bytes()
+    spool.add([a_message(2)])
+    (used,) = [message.row for message in spool.oldest("default", 9, max_bytes=99)[1:]]
+    identity = spool.identity()
+    spool.close()
+
+    path.write_bytes(backup)
+    restored = open_spool(path)
+    restored.add([a_message(3)])
+
+    assert restored.identity() == identity
+    assert restored.oldest("default", 9, max_bytes=99)[1].row > used
+    restored.close()
+
+
+def test_file_is_its_owners_alone(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert modes == {0o600}
+    assert {file.name for file in path.parent.iterdir()} <= {"spool", "spool-wal", "spool-shm"}
+
+
+@pytest.mark.parametrize("content", [b"no database at all, but a longer text" * 100, "sqlite"])
+def test_file_of_somebody_else_is_left_alone(path: Path, content: bytes | str) -> None:
+    if isinstance(content, str):
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE precious (x)")
+        connection.close()
+    else:
+        path.write_bytes(content)
+    before = path.read_bytes()
+    spool = open_spool(path)
+
+    with pytest.raises(SpoolFailed, match=str(path)):
+        spool.add([a_message(1)])
+
+    spool.close()
+    assert path.read_bytes() == before
+
+
+def test_directory_that_vanished_is_a_clear_error(tmp_path: Path) -> None:
+    spool = open_spool(tmp_path / "gone" / "spool")
+
+    with pytest.raises(SpoolFailed, match="gone"):
+        spool.holds(["default"])
+    with pytest.raises(SpoolFailed, match="gone"), spool.reserved():
+        pass
+
+
+def test_threads_share_one_spool(path: Path) -> None:
+    spool = open_spool(path, messages=10_000)
+
+    def add(thread: int) -> None:
+        for number in range(25):
+            spool.add([a_message(thread * 1000 + number)])
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(8)))
+
+    found = [int(body) for body in bodies(spool)]
+    assert len(found) == 200
+    for thread in range(8):
+        own = [number for number in found if number // 1000 == thread]
+        assert own == sorted(own)
+    spool.close()
+
+
+def _add_some(path: Path, process: int) -> None:
+    spool = open_spool(path)
+    for number in range(25):
+        assert spool.add([a_message(process * 1000 + number)])
+    os._exit(0)  # as a process that is killed: nothing is closed
+
+
+def test_processes_share_one_file_from_its_first_moment(path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_add_some, args=(path, number)) for number in range(4)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+
+    spool = open_spool(path)
+    assert [process.exitcode for process in processes] == [0] * 4
+    assert len(bodies(spool)) == 100
+    assert spool.size()[0] == 100
+    spool.close()
+
+
+def _add_and_leave(spool: Spool, number: int) -> None:
+    spool.add([a_message(number)])
+    os._exit(0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_forks_of_a_process_with_an_open_spool_lose_nothing(path: Path, spool: Spool) -> None:
+    fork = multiprocessing.get_context("fork")
+    spool.add([a_message(1)])
+
+    children = []
+    for number in range(2, 8):
+        child = fork.Process(target=_add_and_leave, args=(spool, number))
+        child.start()
+        children.append(child)
+        spool.add([a_message(number * 100)])
+    for child in children:
+        child.join(30)
+
+    assert [child.exitcode for child in children] == [0] * 6
+    expected = [1, *range(2, 8), *range(200, 800, 100)]
+    assert sorted(map(int, bodies(spool))) == sorted(expected)
+
+
+def _hold_drain(path: Path) -> None:
+    with open_spool(path).reserved() as is_ours:
+        Path(f"{path}.is_{is_ours}").touch()
+        time.sleep(60)
+
+
+def test_one_process_drains_at_a_time_and_a_dead_one_does_not_count(
+    path: Path, spool: Spool
+) -> None:
+    holder = multiprocessing.get_context("spawn").Process(target=_hold_drain, args=(path,))
+    holder.start()
+    wait_until(Path(f"{path}.is_True").exists, timeout=20)
+
+    with spool.reserved() as is_ours_beside_it:
+        pass
+    holder.kill()
+    holder.join(10)
+    with spool.reserved() as is_ours_after_it:
+        pass
+
+    assert (is_ours_beside_it, is_ours_after_it) == (False, True)
