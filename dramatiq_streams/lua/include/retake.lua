@@ -1,5 +1,5 @@
 -- Deliver up to `count` entries of a lane that nobody works on any more, in their old order.
--- Each is {entry, deliveries, fields}; a last delivery is negative, and `begin` counts it when it starts.
+-- Each is {entry, deliveries, fields}; a last delivery is negative: `begin` counts it as it starts.
 local function retake(lane, group, consumer, released, count, max_deliveries)
     local taken = {}
     local waiting = count > 0 and redis.call("XPENDING", lane, group, "-", "+", count, released)
