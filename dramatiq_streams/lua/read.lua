@@ -102,9 +102,6 @@ end
 
 local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
 local reply = { time, tonumber(eta or -1), forwarded, is_paused, #refused, unpack(refused) }
-local is_watching = watch == "1" and budget == asked
-add_last_ids(reply, is_watching and { wake, unpack(lanes) } or {})
-for position, entries in ipairs(found) do
-    add_entries(reply, position, entries, body)
-end
+add_last_ids(reply, watch == "1" and budget == asked, { wake, unpack(lanes) })
+add_entries(reply, found, body)
 return reply
