@@ -6,7 +6,7 @@ from dramatiq_streams.scripts import assembled
 from tests.docs.pages import page
 
 PAGE = "docs/explanation/life-of-a-message.md"
-COMMANDS = {"XADD", "XREADGROUP", "XTRIM"}
+COMMANDS = {"XADD", "XDEL", "XREADGROUP", "XTRIM"}
 _ARROW = re.compile(
     r"^ +(?P<source>\S+) --> (?P<target>[^\s:]+)(?:: (?P<label>.+))?$", re.MULTILINE
 )

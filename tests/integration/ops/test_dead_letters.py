@@ -61,7 +61,7 @@ class Graveyard:
         """The same for a body that need not be a message."""
         fields = {"m": body, "reason": reason, "error": error, "lane": "low", "deliveries": 1}
         letter: bytes = self.queue.client.xadd(
-            self.queue.keys.dead, fields, id=f"{self.now_ms - age_ms}-*"
+            self.queue.keys.dead, fields, id=f"{self.now_ms - age_ms}-1"
         )
         return letter.decode()
 
