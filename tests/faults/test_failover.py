@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import dramatiq.errors
 import pytest
+import redis
 
 from tests.faults.conftest import Stage
 from tests.faults.scene import Scene
@@ -43,6 +44,7 @@ def test_sends_and_workers_go_on_by_themselves(
         begun, sent_before = time.monotonic(), len(sent)
         fail_over(deployment)
         deployment.wait_for_failover()
+        wait_until(lambda: _is_on_new_master(scene, deployment), message="this process has moved")
         on_new_master = _send(scene, "first-on-the-new-master")
         _wait_until_ran(scene, on_new_master, seconds=BOUND - (time.monotonic() - begun))
         taken = time.monotonic() - begun
@@ -105,9 +107,32 @@ def test_old_master_that_comes_back_takes_no_messages(stage: Stage, deployment: 
     assert scene.journal.counts() == {"later": 1}
 
 
+def test_hung_sentinel_delays_a_failover_by_seconds_only(
+    stage: Stage, deployment: Deployment
+) -> None:
+    scene = _scene(stage, deployment)
+    scene.actors.note.send("before")
+    deployment.sentinels[0].pause()  # the one that was asked; two of three still agree
+
+    deployment.master.kill()
+    begun = time.monotonic()
+    _send(scene, "after")
+    scene.start_survivor()
+
+    _wait_until_ran(scene, "after", seconds=2 * BOUND - (time.monotonic() - begun))
+
+
 def _scene(stage: Stage, deployment: Deployment, **options: int) -> Scene:
     """Its witness looks at the replica: the master that is left at the end."""
     return stage(deployment.replica, url=deployment.url, lease=options.pop("lease", 5_000))
+
+
+def _is_on_new_master(scene: Scene, deployment: Deployment) -> bool:
+    try:
+        port: object = scene.broker.client.info("server")["tcp_port"]
+    except redis.RedisError:
+        return False
+    return port == deployment.replica.port
 
 
 def _send(scene: Scene, label: str) -> str:
@@ -118,7 +143,7 @@ def _send(scene: Scene, label: str) -> str:
             return False
         return True
 
-    wait_until(is_sent, timeout=BOUND, interval=0.05, message=f"{label} is sent")
+    wait_until(is_sent, timeout=2 * BOUND, interval=0.05, message=f"{label} is sent")
     return label
 
 
