@@ -179,4 +179,4 @@ class Drain:
         """Log *error*, unless it is the last one again."""
         if str(error) != self._complaint:
             self._complaint = str(error)
-            self.logger.error("The spool is not drained now, which is tried again: %s", error)
+            self.logger.error("Spooled messages are not sent now, which is tried again: %s", error)

@@ -109,7 +109,7 @@ def test_send_is_quick_after_the_first_failure(
 ) -> None:
     # A server that takes connections and says nothing: each attempt costs a timeout.
     with FaultyProxy(server) as silent:
-        sender = make_sender(url=silent.url, socket_timeout=1, socket_connect_timeout=1)
+        sender = make_sender(url=silent.url, socket_timeout=3, socket_connect_timeout=3)
         sender.enqueue(new_message(0))
         silent.delay_replies(30)
         started = time.monotonic()
@@ -119,14 +119,15 @@ def test_send_is_quick_after_the_first_failure(
         started = time.monotonic()
         for number in range(2, 22):
             sender.enqueue(new_message(number))
+            sender.enqueue(new_message(number, queue=f"queue{number}"))
         others = time.monotonic() - started
         silent.heal()
         silent.cut()
         wait_until_drained(sender)
         sender.close()
 
-    assert first < 4
-    assert others < 3
+    assert first > 2.5
+    assert others < 2.5
     # The reply to the first was lost, so it is there once or twice; the others exactly once.
     assert [label for label in labels(queue) if label != 1] == [0, *range(2, 22)]
     assert labels(queue).count(1) in (1, 2)

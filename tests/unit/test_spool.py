@@ -205,6 +205,8 @@ def test_processes_share_one_file_from_its_first_moment(path: Path) -> None:
 
 
 def _add_and_leave(spool: Spool, number: int) -> None:
+    if spool._file._connection is not None:  # the parent's, and its locks are not this process's
+        os._exit(1)
     spool.add([a_message(number)])
     os._exit(0)
 

@@ -277,6 +277,47 @@ def test_lost_reply_is_not_forgotten_when_the_server_then_goes_away(
     assert len(queue.delayed()) == 2
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_instant_of_a_delayed_message_does_not_move_with_the_attempts(
+    make_broker: MakeBroker, proxy: FaultyProxy, queue: QueueState, many: bool
+) -> None:
+    broker = make_broker(url=proxy.url, enqueue_timeout=30_000)
+    proxy.refuse()
+    now = queue.now_ms()
+
+    with ThreadPoolExecutor(1) as pool:
+        future: Future[Any]
+        if many:
+            future = pool.submit(broker.enqueue_many, [new_message(1)], delay=HOUR_MS)
+        else:
+            future = pool.submit(broker.enqueue, new_message(1), delay=HOUR_MS)
+        wait_until(lambda: queue.now_ms() - now > 1_500)
+        proxy.accept()
+        future.result(10)
+
+    [(eta, _)] = queue.delayed()
+    assert abs(eta - now - HOUR_MS) < 1_000
+
+
+def test_many_messages_are_sent_again_when_the_server_refuses_each_of_them(
+    own_server: Server,
+) -> None:
+    broker = StreamsBroker(url=own_server.url, enqueue_timeout=30_000)
+    broker.enqueue(new_message(0))
+    attempts = counted_attempts(broker)
+    admin = own_server.client()
+    admin.replicaof("127.0.0.1", "1")
+
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(broker.enqueue_many, [new_message(1), new_message(2)])
+        wait_until(lambda: len(attempts) > 1)
+        admin.replicaof("NO", "ONE")
+        future.result(10)
+
+    assert QueueState(admin, "dramatiq-streams").count() == 3
+    broker.close()
+
+
 @pytest.mark.parametrize("delay", [None, HOUR_MS])
 def test_many_messages_are_sent_when_the_server_comes_back(
     make_broker: MakeBroker, proxy: FaultyProxy, queue: QueueState, delay: int | None
