@@ -188,7 +188,12 @@ def test_directory_in_use_is_refused(tree: Site, start_run: StartRun) -> None:
 
 @pytest.mark.faults
 def test_worker_that_is_killed_is_replaced(tree: Site, start_run: StartRun) -> None:
-    run = _run_until_working(start_run, tree)
+    run = _run_until_working(start_run, tree, "--processes", "2")
+    # dramatiq does not notice the death of a worker that has not reported yet.
+    wait_until(
+        lambda: (run.out / "workers.log").read_text().count("ready for action") == 2,
+        message="all workers are ready",
+    )
 
     run.workers()[-1].kill()
     tree.is_open.set()
