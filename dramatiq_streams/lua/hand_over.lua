@@ -21,6 +21,7 @@ RETURNS
 ]]
 --- @include "now"
 --- @include "owned"
+--- @include "insist"
 --- @include "remove"
 --- @include "postpone"
 --- @include "wake_one"
@@ -32,7 +33,7 @@ local delivery, lane_name, message, delay = ARGV[5], ARGV[6], ARGV[7], tonumber(
 if not owned(source, group, consumer, entry, deliveries) then
     return 0
 end
--- Add first: a server that is out of memory refuses this, and then the original must stay.
+insist(source, group, consumer, entry)
 if delay < 0 then
     redis.call("XADD", target, "*", "m", message)
 elseif postpone(delayed, delayed_messages, delivery, lane_name, message, now() + delay) then

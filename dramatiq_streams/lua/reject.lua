@@ -19,6 +19,7 @@ RETURNS
 ]]
 --- @include "now"
 --- @include "owned"
+--- @include "insist"
 --- @include "remove"
 --- @include "body"
 --- @include "bury"
@@ -34,6 +35,7 @@ if message == "" then
     local stored = redis.call("XRANGE", lane, entry, entry)[1]
     message = stored and body(stored[2]) or ""
 end
+insist(lane, group, consumer, entry)
 bury(dead, ttl, now(), {
     message = message, reason = reason, error = error,
     lane = lane_name, entry = entry, deliveries = deliveries,

@@ -83,11 +83,6 @@ def test_leases_are_kept_and_recovered_though_the_server_is_full(scene: Scene) -
     assert scene.journal.counts() == {"message": 1}
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a retry or a dead letter that a full server refuses holds its worker thread for good;"
-    " once each thread has met one, nothing drains the backlog that fills the server",
-)
 def test_failing_messages_neither_block_a_full_server_nor_get_lost(scene: Scene) -> None:
     scene.start_survivor().stop()
     for number in range(4):

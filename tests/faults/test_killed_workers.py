@@ -50,23 +50,22 @@ def test_prefetched_messages_of_a_killed_worker_are_run_by_another(scene: Scene)
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_nothing_is_lost_when_processes_are_killed_under_load(scene: Scene) -> None:
-    kills, in_flight = 4, 0
+    kills, prefetch = 4, 8
     labels = scene.send_notes(20_000)
 
     for kill in range(1, kills + 1):
         # dramatiq ends when one of its workers dies; this is its supervisor.
-        command = scene.start_victim(processes=2, threads=4)
+        command = scene.start_victim(processes=2, threads=4, prefetch=prefetch)
         goal = kill * len(labels) // (kills + 1)
         _wait_for_runs(scene, goal)
         command.kill_worker()
-        command.kill()
-        in_flight += len(scene.pending())
+        scene.wait_for_end(command)
     scene.start_victim(processes=2, threads=4)
 
     scene.join(seconds=60)
     runs = scene.journal.counts()
     assert set(runs) == labels
-    assert runs.total() - len(labels) <= in_flight
+    assert runs.total() - len(labels) <= kills * prefetch
     assert scene.pending() == []
     assert scene.dead_reasons() == []
 
