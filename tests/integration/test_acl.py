@@ -15,6 +15,8 @@ from dramatiq.middleware import Retries
 from dramatiq_streams import StreamsBroker
 from dramatiq_streams.cli import main
 from dramatiq_streams.connections import Connections
+from dramatiq_streams.keys import queue_keys
+from dramatiq_streams.lanes import DEFAULT_LANES
 from dramatiq_streams.metrics.collector import QueueCollector
 from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.conftest import MakeBroker, MakeWorker, StartServer
@@ -77,7 +79,11 @@ def test_everything_works_and_every_right_is_needed(
     tmp_path: Path,
 ) -> None:
     make: Callable[..., StreamsBroker] = lambda **options: make_broker(  # noqa: E731
-        url=_url(guarded), namespace=DEFAULT_NAMESPACE, lease=1_000, **options
+        url=_url(guarded),
+        namespace=DEFAULT_NAMESPACE,
+        lease=1_000,
+        disconnect_grace=1_000,
+        **options,
     )
     client = guarded.client()
 
@@ -125,6 +131,9 @@ def _send_and_run(make: Callable[..., StreamsBroker], make_worker: MakeWorker) -
     consumer.requeue([message])
     consumer.close()
     other.flush("default")
+    waiting = other.consume("idle", prefetch=1, timeout=50)
+    assert next(waiting) is None
+    waiting.close()
     other.close()
 
 
@@ -136,6 +145,8 @@ def _die_and_recover(
     consumer = dead.consume("default", timeout=2_000)
     dead.enqueue(new_message(1))
     assert next(consumer) is not None
+    told = queue_keys(DEFAULT_NAMESPACE, "default", tuple(DEFAULT_LANES)).connections
+    wait_until(lambda: client.exists(told), message="it has given a sign of life")
     dead._process._maintenance.stop()
     broker = make(middleware=[])
     runs: list[int] = []
@@ -179,7 +190,7 @@ def _operate(server: Server) -> None:
     broker = StreamsBroker(url=_url(server), middleware=[])
     message = broker.enqueue(new_message(1))
     broker.enqueue(new_message(2), delay=60_000)
-    where = ["--url", _url(server), "--namespace", DEFAULT_NAMESPACE]
+    where = ["--url", _url(server), "--namespace", DEFAULT_NAMESPACE, "--queue", "default"]
 
     def run(*arguments: str) -> int:
         return main([*arguments, *where])
@@ -189,8 +200,8 @@ def _operate(server: Server) -> None:
     assert run("health") in {0, 1}
     assert run("messages", "ls") == 0
     assert run("messages", "show", message.message_id) == 0
-    assert run("queue", "pause", "--queue", "default") == 0
-    assert run("queue", "resume", "--queue", "default") == 0
+    assert run("queue", "pause") == 0
+    assert run("queue", "resume") == 0
     assert run("messages", "cancel", message.message_id) == 0
     _bury(broker)  # and drop what was cancelled
     assert run("dlq", "ls") == 0
