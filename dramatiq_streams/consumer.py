@@ -6,10 +6,10 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dramatiq.broker import Consumer, MessageProxy
-from dramatiq.errors import ConnectionClosed, DecodeError
+from dramatiq.errors import BrokerConnectionError, ConnectionClosed, DecodeError
 from dramatiq.logging import get_logger
 
 from . import clock
@@ -140,7 +140,7 @@ class StreamsConsumer(Consumer):
             BrokerConnectionError: Only for a message whose retry could not replace it yet.
         """
         if isinstance(message, DeliveredMessage):
-            self._settlement.ack(message)
+            self._settle(message, self._settlement.ack)
 
     def nack(self, message: MessageProxy) -> None:
         """Move *message* to the dead letters; has no effect when it is no longer held.
@@ -149,7 +149,7 @@ class StreamsConsumer(Consumer):
             BrokerConnectionError: It may not have been moved yet; call again.
         """
         if isinstance(message, DeliveredMessage):
-            self._settlement.nack(message)
+            self._settle(message, self._settlement.nack)
 
     def requeue(self, messages: Iterable[MessageProxy]) -> None:
         """Give *messages* back to other workers at once; none of them counts as delivered.
@@ -181,6 +181,23 @@ class StreamsConsumer(Consumer):
                 error,
             )
         self._connection.close()
+
+    def _settle(
+        self, message: DeliveredMessage, settle: Callable[[DeliveredMessage], None]
+    ) -> None:
+        try:
+            settle(message)
+        except BrokerConnectionError as error:
+            # The Worker would try again until the server is back, and its process never end.
+            if not self._retreat.is_set():
+                raise
+            self.logger.warning(
+                "Message %r of queue %r could not be settled, and its worker stops: it will be"
+                " delivered again. %s",
+                message.message_id,
+                self.queue_name,
+                error,
+            )
 
     def _next_buffered(self, left_ms: float) -> DeliveredMessage | None:
         """The next message that may be handed out within *left_ms*; the others stay buffered."""

@@ -151,4 +151,4 @@ class Watch:
 
 def beat_interval_ms(*, lease_ms: int, disconnect_grace_ms: int) -> float:
     """How often to beat: several times within the grace, and often enough to notice in 2 s."""
-    return min(1_500.0, lease_ms / 3, disconnect_grace_ms / 4)
+    return min(1_000.0, lease_ms / 3, disconnect_grace_ms / 4)

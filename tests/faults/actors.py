@@ -1,7 +1,9 @@
 """The actors of these tests; the test's own process and the worker processes declare the same."""
 
+import ctypes
 import os
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,13 @@ from tests.support.waiting import wait_until
 
 from .journal import Journal
 
+#: How a process may end that does not want to.
+CRASHES: dict[str, Callable[[], object]] = {
+    "exit": lambda: os._exit(1),
+    "segfault": lambda: ctypes.string_at(0),
+    "out of memory": lambda: os.kill(os.getpid(), signal.SIGKILL),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Actors:
@@ -18,45 +27,69 @@ class Actors:
 
     note: dramatiq.Actor[Any, Any]
     hold: dramatiq.Actor[Any, Any]
+    hold_and_fail: dramatiq.Actor[Any, Any]
     fail: dramatiq.Actor[Any, Any]
     fail_once: dramatiq.Actor[Any, Any]
     poison: dramatiq.Actor[Any, Any]
+    starve: dramatiq.Actor[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Deeds:
+    """What the actors do: they note in *journal* what they do to the label they are called with."""
+
+    journal: Journal
+
+    def note(self, label: str) -> None:
+        self.journal.note(label)
+
+    def hold(self, label: str) -> None:
+        """Run until the test allows `go`."""
+        self.journal.note(label, "started")
+        wait_until(lambda: self.journal.is_allowed("go"), timeout=40, message="allowed to go on")
+        self.journal.note(label)
+
+    def hold_and_fail(self, label: str) -> None:
+        self.hold(label)
+        raise RuntimeError(f"{label} fails")
+
+    def fail(self, label: str) -> None:
+        self.journal.note(label)
+        raise RuntimeError(f"{label} fails")
+
+    def fail_once(self, label: str) -> None:
+        self.journal.note(label)
+        if len(self.journal.pids(label)) == 1:
+            raise RuntimeError(f"{label} fails once")
+
+    def poison(self, label: str, how: str = "out of memory") -> None:
+        """End this process, once the test allows `die` anew."""
+        self.journal.note(label, "started")
+        wait_until(lambda: self.journal.use_up("die"), timeout=20, message="allowed to die")
+        self.journal.note(label)
+        CRASHES[how]()
+
+    def starve(self, label: str, seconds: int) -> None:
+        """Keep the interpreter's lock for so long, in one call of a C function, the first time."""
+        self.journal.note(label, "started")
+        if len(self.journal.pids(label, "started")) == 1:
+            ctypes.PyDLL(None).sleep(seconds)
+        self.journal.note(label)
 
 
 def declare_actors(broker: dramatiq.Broker, journal: Journal) -> Actors:
-    """Declare actors that note in *journal* what they do to the label they are called with."""
+    """Declare the actors on *broker*."""
+    deeds = _Deeds(journal)
 
-    def hold(label: str) -> None:
-        """Run until the test allows `go`."""
-        journal.note(label, "started")
-        wait_until(lambda: journal.is_allowed("go"), timeout=40, message="allowed to go on")
-        journal.note(label)
-
-    def fail(label: str) -> None:
-        journal.note(label)
-        raise RuntimeError(f"{label} fails")
-
-    def fail_once(label: str) -> None:
-        journal.note(label)
-        if len(journal.pids(label)) == 1:
-            raise RuntimeError(f"{label} fails once")
-
-    def poison(label: str) -> None:
-        """Kill this process, once the test allows `die` anew."""
-        wait_until(lambda: journal.use_up("die"), timeout=20, message="allowed to die")
-        journal.note(label)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    def declare(deed: Any, **options: Any) -> dramatiq.Actor[Any, Any]:
+    def declare(deed: Callable[..., None], **options: Any) -> dramatiq.Actor[Any, Any]:
         return dramatiq.actor(actor_name=deed.__name__, broker=broker, **options)(deed)
 
-    def note(label: str) -> None:
-        journal.note(label)
-
     return Actors(
-        note=declare(note),
-        hold=declare(hold),
-        fail=declare(fail, max_retries=0),
-        fail_once=declare(fail_once, min_backoff=10, max_backoff=10),
-        poison=declare(poison),
+        note=declare(deeds.note),
+        hold=declare(deeds.hold),
+        hold_and_fail=declare(deeds.hold_and_fail, max_retries=0),
+        fail=declare(deeds.fail, max_retries=0),
+        fail_once=declare(deeds.fail_once, min_backoff=10, max_backoff=10),
+        poison=declare(deeds.poison),
+        starve=declare(deeds.starve),
     )

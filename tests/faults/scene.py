@@ -66,6 +66,7 @@ class Scene:
         die_at: str = "",
         prefetch: int = 0,
         url: str | None = None,
+        host: str | None = None,
         environment: Mapping[str, str] | None = None,
         **command: Any,
     ) -> DramatiqCommand:
@@ -75,6 +76,7 @@ class Scene:
             die_at: See `victim.py`.
             prefetch: Zero for dramatiq's default.
             url: By default the broker's.
+            host: Another machine, as far as others can tell; by default this one.
             **command: As for the fixture `cli`.
         """
         settings = {
@@ -83,6 +85,7 @@ class Scene:
             "TEST_BROKER_OPTIONS": json.dumps(self.options),
             "dramatiq_restart_delay": "100",
             "dramatiq_queue_prefetch": str(prefetch),
+            **({} if host is None else {"TEST_HOST": host}),
             **(environment or {}),
         }
         command = {"threads": 1, **command}
@@ -152,6 +155,63 @@ class Scene:
         delayed: list[Any] = self.client.hvals(self.keys.delayed_messages)
         bodies += [packed.partition(b":")[2] for packed in delayed]
         return [dramatiq.Message.decode(body).message_id for body in bodies]
+
+    def holders(self) -> set[str]:
+        """The consumers that hold what is `pending`."""
+        return {entry["consumer"].decode() for entry in self.pending()}
+
+    def consumers(self) -> set[str]:
+        """The consumers that the server knows, with messages or without."""
+        known: set[str] = set()
+        for lane in (self.keys.wake, *self.keys.lanes):
+            known |= {found["name"].decode() for found in self.client.xinfo_consumers(lane, GROUP)}
+        return known
+
+    def wait_for_holder(self, command: DramatiqCommand, *, messages: int) -> None:
+        """Wait until so many messages are held by a worker of *command*."""
+        pids = {f":{pid}:" for pid in command.worker_pids}
+        wait_until(
+            lambda: (
+                sum(
+                    any(pid in entry["consumer"].decode() for pid in pids)
+                    for entry in self.pending()
+                )
+                == messages
+            ),
+            message=f"it holds {messages} messages",
+        )
+
+    def take_as(self, consumer: str) -> None:
+        """Read all there is in the name of *consumer*, who has no process."""
+        self.client.xreadgroup(GROUP, consumer, dict.fromkeys(self.keys.lanes, ">"))
+
+    def heartbeats(self) -> dict[str, float]:
+        """The last heartbeat of each consumer, in server milliseconds."""
+        found: Any = self.client.zrange(self.keys.consumers, 0, -1, withscores=True)
+        return {name.decode(): score for name, score in found}
+
+    def wait_for_heartbeats(self, count: int = 3) -> None:
+        """Wait until the worker in this process has looked after the others so often."""
+        me = self.broker._process._scope.consumer
+        beats: set[float | None] = {self.heartbeats().get(me)}
+
+        def are_enough() -> bool:
+            beats.add(self.heartbeats().get(me))
+            return len(beats) > count
+
+        wait_until(are_enough, timeout=10 + count, message=f"{count} heartbeats")
+
+    def wait_until_late(self, consumer: str, late_ms: float) -> None:
+        """Wait until the last heartbeat of *consumer* is so long ago."""
+        wait_until(
+            lambda: self.server_ms() - self.heartbeats()[consumer] > late_ms,
+            message=f"{consumer} is {late_ms} ms late",
+        )
+
+    def server_ms(self) -> float:
+        """The server's clock."""
+        seconds, microseconds = self.client.time()
+        return float(seconds * 1000 + microseconds / 1000)
 
     def dead_reasons(self) -> list[str]:
         """The reason of each dead letter."""

@@ -27,6 +27,8 @@ class DramatiqCommand:
     Args:
         directory: An empty directory for the module and the log; also the working directory.
         arguments: More arguments for the command, as in `("--queues", "default")`.
+        wrapper: Another program, which runs the command: then `pid` is its process, and the
+            workers are found by it only if it becomes the command.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class DramatiqCommand:
         threads: int = 2,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        wrapper: Sequence[str] = (),
     ) -> None:
         self.processes = processes
         self._log = directory / "log"
@@ -45,7 +48,7 @@ class DramatiqCommand:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "workers.py").write_text(source)
         shutil.copy(_MORTAL, directory / "mortal.py")
-        command = [sys.executable, "-m", "dramatiq", "workers", "mortal"]
+        command = [*wrapper, sys.executable, "-m", "dramatiq", "workers", "mortal"]
         command += ["--processes", str(processes), "--threads", str(threads)]
         # A worker killed while it boots is noticed, and anything printed, only after this time.
         command += ["--worker-fork-timeout", "5000", *arguments]
