@@ -35,7 +35,8 @@ class Presence:
     def __init__(self) -> None:
         #: None before the first connection, and where an ACL forbids CLIENT INFO.
         self.client_id: int | None = None
-        self.address = ""
+        #: None before the first connection, empty where an ACL forbids CLIENT INFO.
+        self.address: str | None = None
         self.since_ms = clock.monotonic_ms()
 
     def note(self, connection: Any) -> None:
@@ -46,7 +47,7 @@ class Presence:
         try:
             text: bytes = connection.read_response()
         except redis.ResponseError:
-            self.client_id = None
+            self.client_id, self.address = None, ""
             return
         fields = dict(field.partition("=")[::2] for field in text.decode().split())
         self.client_id = int(fields["id"])

@@ -49,12 +49,8 @@ class Identity:
     @property
     def is_gone(self) -> bool:
         """Whether the process has certainly ended. A stopped or a foreign one has not."""
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
+        if not _is_used(self.pid):
             return True
-        except (OSError, OverflowError):
-            return False  # It is there, and another user's.
         state = _state(self.pid)
         if state is None:
             return False  # /proc may hide other users' processes.
@@ -76,6 +72,17 @@ def host_id(address: str) -> str | None:
         return None
     parts = "\n".join((socket.gethostname(), boot, namespace, address))
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
+
+
+def _is_used(pid: int) -> bool:
+    """Whether there may be a process *pid*, this one or another."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True  # It is another user's; or no pid at all, and proves nothing.
+    return True
 
 
 def _pid_in_proc() -> int | None:

@@ -75,14 +75,15 @@ class Watch:
 
     @property
     def _host(self) -> str | None:
-        return host_id(self._presence.address)
+        address = self._presence.address
+        return None if address is None else host_id(address)
 
     def _beat(self, queue_name: str) -> Pulse:
-        ids = self._connection_ids(queue_name)
-        pulse = self._send_beat(queue_name, ids)
-        if self._connection_ids(queue_name) != ids:
-            # It went over a new connection, whose id nobody knew before.
-            pulse = self._send_beat(queue_name, self._connection_ids(queue_name))
+        told = self._host, self._connection_ids(queue_name)
+        pulse = self._send_beat(queue_name)
+        if told != (self._host, self._connection_ids(queue_name)):
+            # It went over a new connection, of which nothing was known before.
+            pulse = self._send_beat(queue_name)
         self._note_beat()
         return pulse
 
@@ -90,10 +91,10 @@ class Watch:
         presences = [self._presence, *self._readers(queue_name)]
         return {one.client_id for one in presences if one.client_id is not None}
 
-    def _send_beat(self, queue_name: str, ids: set[int]) -> Pulse:
+    def _send_beat(self, queue_name: str) -> Pulse:
         return self._liveness.beat(
             queue_name,
-            connection_ids=ids,
+            connection_ids=self._connection_ids(queue_name),
             identity=self._identity,
             host=self._host,
             host_ttl_ms=max(FORGET_MS, 2 * self._options.lease_ms),
