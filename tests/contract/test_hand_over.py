@@ -225,27 +225,25 @@ def test_worker_repeats_a_hand_over_until_the_server_is_back(
     assert attempts == [0, 1]
 
 
-def test_server_that_is_out_of_memory_keeps_the_original(start_server: StartServer) -> None:
+def test_server_that_is_out_of_memory_takes_a_retry_in_place_of_its_original(
+    start_server: StartServer, make_broker: MakeBroker, start_consumer: StartConsumer
+) -> None:
     own = start_server()
-    broker = StreamsBroker(url=own.url)
-    queue = QueueState(own.client(), "dramatiq-streams")
+    broker = make_broker(url=own.url)
+    queue = QueueState(own.client(), broker.namespace)
     broker.enqueue(new_message(1))
-    consumer = broker.consume("default", prefetch=1, timeout=100)
+    consumer = start_consumer(broker, prefetch=1, timeout=100)
     message = deliver(consumer)
     queue.client.config_set("maxmemory", "1")
 
-    with pytest.raises(ServerOutOfMemory):
-        broker.enqueue(message)  # type: ignore[arg-type]
-    with pytest.raises(ServerOutOfMemory):
-        consumer.ack(message)
-    assert [m.options for m in queue.messages()] == [{}]
-    assert len(queue.held()) == 1
-    queue.client.config_set("maxmemory", "0")
+    broker.enqueue(message)  # type: ignore[arg-type]
     consumer.ack(message)
 
     assert [m.options for m in queue.messages()] == [{"retries": 1}]
-    consumer.close()
-    broker.close()
+    assert not queue.held()
+    with pytest.raises(ServerOutOfMemory):
+        broker.enqueue(new_message(2))
+    queue.client.config_set("maxmemory", "0")
 
 
 class Refusing(Middleware):
