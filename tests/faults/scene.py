@@ -213,6 +213,11 @@ class Scene:
         seconds, microseconds = self.client.time()
         return float(seconds * 1000 + microseconds / 1000)
 
+    def dead_ids(self) -> list[str]:
+        """The message id of each dead letter."""
+        letters: Any = [fields[b"m"] for _, fields in self.client.xrange(self.keys.dead)]
+        return [dramatiq.Message.decode(body).message_id for body in letters]
+
     def dead_reasons(self) -> list[str]:
         """The reason of each dead letter."""
         return [fields[b"reason"].decode() for _, fields in self.client.xrange(self.keys.dead)]

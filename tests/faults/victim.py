@@ -1,7 +1,8 @@
 """What the worker processes of these tests load: the actors, and the instant at which they die.
 
 `TEST_DIE_AT` names it: `before SCRIPT`, or `after SCRIPT` once it has done something, where SCRIPT
-is one of dramatiq_streams or the command XREADGROUP; or a hook of dramatiq's middleware. Whichever
+is one of dramatiq_streams, the command XREADGROUP, or `forward`, which is a `read` that forwards;
+or `body`, the middle of an actor; or a hook of dramatiq's middleware. Whichever
 process gets there first, after the test has allowed `die`, kills itself.
 """
 
@@ -58,12 +59,16 @@ def _is_call(script: str, command: tuple[Any, ...]) -> bool:
     if script == "ack" and _is_call("read", command):  # a read may carry the acks
         group = 3 + command[2]  # the first of its arguments, of which the acks are the sixth
         return any(lane > 0 for lane, *_ in json.loads(command[group + 5]))
+    if script == "forward":
+        script = "read"
     return command[1:2] in {(_HASHES[script],), (assembled()[script],)}
 
 
 def _has_done_something(script: str, reply: Any) -> bool:
     if script == "read":
         return reply[2] > 0 or len(reply) > 5 + reply[4]  # forwarded or delivered
+    if script == "forward":
+        return bool(reply[2])
     if script == "XREADGROUP":
         return bool(reply[0])
     if script == "ack":
@@ -71,6 +76,15 @@ def _has_done_something(script: str, reply: Any) -> bool:
     if script in ("recover", "release_dead"):
         return reply[0] + reply[1] > 0
     return bool(reply)
+
+
+class MortalJournal(Journal):
+    """Dies in the middle of an actor: it has done its work and goes on."""
+
+    def note(self, label: str, event: str = "ran") -> None:
+        super().note(label, event)
+        if event == "ran":
+            die()
 
 
 class DiesAtHook(Middleware):
@@ -90,10 +104,13 @@ broker = StreamsBroker(
     **json.loads(os.environ["TEST_BROKER_OPTIONS"]),
 )
 dramatiq.set_broker(broker)
-declare_actors(broker, journal)
+declare_actors(
+    broker,
+    MortalJournal(journal.directory) if os.environ["TEST_DIE_AT"] == "body" else journal,
+)
 
 match os.environ["TEST_DIE_AT"].split():
     case [moment, script]:
         die_around(moment, script)
-    case [hook]:
+    case [hook] if hook != "body":
         broker.add_middleware(DiesAtHook(hook))

@@ -93,4 +93,4 @@ def test_consumer_that_leaves_is_forgotten(
 
     watch.leave("q")
 
-    assert list(redis_client.scan_iter(match="{%s:q:0}*" % namespace)) == []
+    assert list(redis_client.scan_iter(match=f"{{{namespace}:q:0}}*")) == []
