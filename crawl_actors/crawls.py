@@ -8,12 +8,13 @@ from functools import cache, partial
 from crawl_actors.fetching import FetchLimits, fetch
 from crawl_actors.frontier import Frontier
 from crawl_actors.pages import Page
-from crawl_actors.politeness import Politeness
+from crawl_actors.politeness import Politeness, interval_ms
 from crawl_actors.robots import MAX_ROBOTS_BYTES, Robots
 from crawl_actors.scope import Scope
 from crawl_actors.settings import CrawlSettings
 from crawl_actors.setup import broker, environment
 from crawl_actors.storage import SqliteStorage, Storage
+from crawl_actors.urls import site_of
 
 _MOST_CRAWLS = 64
 
@@ -61,21 +62,30 @@ _crawls: dict[str, Crawl] = {}
 
 
 def _open_crawl(crawl_id: str, frontier: Frontier, settings: CrawlSettings) -> Crawl:
-    limits = FetchLimits(deadline_ms=settings.deadline_ms, max_body_bytes=MAX_ROBOTS_BYTES)
+    politeness = Politeness(broker.client, namespace=environment.namespace)
     return Crawl(
         id=crawl_id,
         settings=settings,
         scope=Scope(settings.allow),
         frontier=frontier,
-        politeness=Politeness(broker.client, namespace=environment.namespace),
+        politeness=politeness,
         robots=Robots(
             broker.client,
             namespace=environment.namespace,
             user_agent=settings.user_agent,
-            fetch=partial(fetch, limits=limits, user_agent=settings.user_agent),
+            fetch=partial(_fetch_robots, politeness, settings),
         ),
         storage=_storage(),
     )
+
+
+def _fetch_robots(politeness: Politeness, settings: CrawlSettings, url: str) -> Page:
+    """Ask for a robots.txt; that counts as a request to its site, so the first page comes later."""
+    site = site_of(url)
+    interval = interval_ms(site, delay_ms=settings.delay_ms, crawl_delay_ms=None)
+    politeness.note_start(site, interval_ms=interval)
+    limits = FetchLimits(deadline_ms=settings.deadline_ms, max_body_bytes=MAX_ROBOTS_BYTES)
+    return fetch(url, limits=limits, user_agent=settings.user_agent)
 
 
 @cache

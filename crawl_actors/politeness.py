@@ -1,7 +1,8 @@
 """When a site may next be asked: one rhythm per site for all workers, on the server's clock.
 
 A slot is an instant reserved for one request. Whoever has to wait for its slot comes back then and
-shows it; nobody sleeps here.
+shows it; nobody sleeps here. A slot that is shown too late is worth nothing, so what piled up while
+nobody worked is spread again, and no request starts sooner than the interval after the last start.
 """
 
 from __future__ import annotations
@@ -20,13 +21,23 @@ DEFAULT_DELAY_MS = 100
 #: A longer Crawl-delay is not meant for a crawl that is to end.
 MAX_CRAWL_DELAY_MS = 60_000
 
+#: So late after its slot a request may come whatever the interval.
+_LEAST_TOLERANCE_MS = 50
+
+#: A wait too short for another message: the caller sleeps.
+_PATIENCE_MS = 50
+
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The instant at which a request may start, and how long that is from now."""
+    """The instant reserved for a request, and how long from now it may start.
+
+    *starts*: after this wait, which is short or none, without another look; its start is noted.
+    """
 
     at_ms: int
     wait_ms: int
+    starts: bool
 
 
 def interval_ms(site: str, *, delay_ms: int | None, crawl_delay_ms: int | None) -> int:
@@ -54,14 +65,22 @@ class Politeness:
         self._namespace = namespace
 
     def reserve(self, site: str, *, interval_ms: int, slot_ms: int = 0) -> Slot:
-        """The next free slot of *site*; one reserved before is kept unless the site has closed.
+        """The next free slot of *site*, or the one reserved before, if this is in time for it.
+
+        In time is up to half an interval late, 50 ms at least, and not before the site has closed.
 
         Args:
             slot_ms: `Slot.at_ms` of that earlier reservation, 0 without one.
         """
-        args = [interval_ms, slot_ms]
-        at_ms, wait_ms = run_script(self._client, "reserve", keys=[self._key(site)], args=args)
-        return Slot(at_ms=at_ms, wait_ms=wait_ms)
+        tolerance_ms = max(interval_ms // 2, _LEAST_TOLERANCE_MS)
+        args = [interval_ms, slot_ms, tolerance_ms, _PATIENCE_MS]
+        keys = [self._key(site)]
+        at_ms, wait_ms, starts = run_script(self._client, "reserve", keys=keys, args=args)
+        return Slot(at_ms=at_ms, wait_ms=wait_ms, starts=bool(starts))
+
+    def note_start(self, site: str, *, interval_ms: int) -> None:
+        """Count a request that starts now, without a slot; the next one comes after it."""
+        run_script(self._client, "note_start", keys=[self._key(site)], args=[interval_ms])
 
     def close(self, site: str, *, pause_ms: int) -> None:
         """Let nobody ask *site* for *pause_ms*; it said so, with Retry-After for instance."""

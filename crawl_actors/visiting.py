@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from time import time
+from time import sleep, time
 
 from dramatiq.common import compute_backoff
 
@@ -50,8 +50,9 @@ def visit(crawl: Crawl, url: str, *, attempt: int, slot_ms: int) -> Page | Slot 
     site = site_of(url)
     interval = interval_ms(site, delay_ms=crawl.settings.delay_ms, crawl_delay_ms=crawl_delay_ms)
     slot = crawl.politeness.reserve(site, interval_ms=interval, slot_ms=slot_ms)
-    if slot.wait_ms > 0:
+    if not slot.starts:
         return slot
+    sleep(slot.wait_ms / 1000)
     page = crawl.fetch(url)
     if not page.is_retryable:
         return page

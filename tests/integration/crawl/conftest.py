@@ -11,6 +11,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import psutil
@@ -39,6 +40,8 @@ class Site:
     def __init__(self, answers: Mapping[str, Answer]) -> None:
         self.answers = dict(answers)
         self.requests: Counter[str] = Counter()
+        #: When each request arrived, by the clock of `monotonic`.
+        self.arrivals: list[float] = []
         #: Cleared by a test that wants all requests but those for robots.txt to wait.
         self.is_open = threading.Event()
         self.is_open.set()
@@ -65,6 +68,7 @@ class Site:
         with self._lock:
             number = self.requests[path]
             self.requests[path] += 1
+            self.arrivals.append(monotonic())
         answer = self.answers.get(path, Answer("not found", statuses=(404,)))
         return answer.statuses[min(number, len(answer.statuses) - 1)], answer
 

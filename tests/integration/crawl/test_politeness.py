@@ -1,12 +1,17 @@
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from time import sleep
 
 import pytest
 import redis
+import requests
 
-from crawl_actors.politeness import Politeness
+from crawl_actors.politeness import Politeness, Slot
+from tests.integration.crawl.conftest import Answer, Site
 
 SITE = "http://a.example"
+DELAY_MS = 200
 
 
 @pytest.fixture
@@ -81,3 +86,62 @@ def test_key_of_a_site_outlives_its_last_slot_and_then_expires(
 
     (key,) = redis_client.scan_iter(match=f"*{namespace}*")
     assert 30_000 < redis_client.pttl(key) <= 90_000
+
+
+def test_slots_that_were_missed_are_spread_again(politeness: Politeness) -> None:
+    first = politeness.reserve(SITE, interval_ms=1000)
+    missed = [first.at_ms - 30_000 + 1000 * number for number in range(5)]
+
+    slots = [politeness.reserve(SITE, interval_ms=1000, slot_ms=slot) for slot in missed]
+
+    assert [slot.at_ms - first.at_ms for slot in slots] == [1000, 2000, 3000, 4000, 5000]
+    assert not any(slot.starts for slot in slots)
+
+
+def test_slot_that_is_used_soon_after_the_last_start_waits_for_the_rest(
+    politeness: Politeness,
+) -> None:
+    started = politeness.reserve(SITE, interval_ms=1000)
+
+    slot = politeness.reserve(SITE, interval_ms=1000, slot_ms=started.at_ms + 600)
+
+    assert slot.at_ms == started.at_ms + 600
+    assert not slot.starts
+    assert 600 < slot.wait_ms <= 1000
+
+
+def test_request_without_a_turn_delays_the_next_one(politeness: Politeness) -> None:
+    politeness.note_start(SITE, interval_ms=0)
+
+    slot = politeness.reserve(SITE, interval_ms=1000)
+
+    assert 500 < slot.wait_ms <= 1000
+
+
+def test_messages_that_missed_their_slots_ask_one_by_one(
+    politeness: Politeness,
+    redis_client: redis.Redis,
+    make_site: Callable[[Mapping[str, Answer]], Site],
+) -> None:
+    site = make_site({"/": Answer()})
+    seconds, microseconds = redis_client.time()
+    now_ms = seconds * 1000 + microseconds // 1000
+
+    def ask(number: int) -> None:
+        slot_ms = now_ms - 27_000 + DELAY_MS * number
+        while not (slot := _reserve(politeness, site, slot_ms)).starts:
+            slot_ms = slot.at_ms
+            sleep(slot.wait_ms / 1000)
+        sleep(slot.wait_ms / 1000)
+        requests.get(site.url(), timeout=10)
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(ask, range(12)))
+
+    gaps = [later - sooner for sooner, later in pairwise(site.arrivals)]
+    assert len(gaps) == 11
+    assert min(gaps) > DELAY_MS / 1000 - 0.06
+
+
+def _reserve(politeness: Politeness, site: Site, slot_ms: int) -> Slot:
+    return politeness.reserve(site.origin, interval_ms=DELAY_MS, slot_ms=slot_ms)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -184,6 +185,18 @@ def test_directory_in_use_is_refused(tree: Site, start_run: StartRun) -> None:
 
     assert second.wait() == 2
     assert "another run" in second.log
+
+
+def test_first_page_comes_a_delay_after_the_rules_of_the_site(
+    make_site: MakeSite, start_run: StartRun
+) -> None:
+    site = make_site({"/": links("/a"), "/a": links()})
+
+    run = start_run(site.url(), "--delay", "1", "--processes", "1")
+
+    assert run.wait() == 0
+    assert site.requests == {"/robots.txt": 1, "/": 1, "/a": 1}
+    assert all(later - sooner > 0.9 for sooner, later in pairwise(site.arrivals))
 
 
 @pytest.mark.faults
