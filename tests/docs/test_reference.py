@@ -133,7 +133,7 @@ def test_options_of_an_embedded_server_are_those_of_the_code() -> None:
     ("option", "column", "offset"),
     [
         (option, column, offset)
-        for option in ("lease", "max_deliveries")
+        for option in ("lease", "disconnect_grace", "max_deliveries")
         for column, offset in ((1, -1), (2, 1))
     ],
 )

@@ -36,6 +36,7 @@ class Point:
 
 
 POINTS = {
+    "about to read": Point("before read"),
     "after read before body": Point("after read"),
     "about to start": Point("before_process_message"),
     "mid-body": Point("body"),
