@@ -5,6 +5,11 @@ Importing it sets dramatiq's global broker from the environment and declares the
 work. Nothing is connected to or written before the first message.
 """
 
-from crawl_actors.actors import crawl
+from crawl_actors.requirements import explain
+
+try:
+    from crawl_actors.actors import crawl
+except ModuleNotFoundError as error:
+    explain(error)
 
 __all__ = ["crawl"]

@@ -7,7 +7,12 @@ import logging
 import sys
 from collections.abc import Sequence
 
-from crawl_actors.cli import demo, run
+from crawl_actors.requirements import PackagesMissing, explain
+
+try:
+    from crawl_actors.cli import demo, run
+except ModuleNotFoundError as error:
+    explain(error)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +31,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="crawl-actors: %(message)s")
     try:
         return int(chosen.run(chosen))
+    except PackagesMissing as error:
+        print(error, file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("crawl-actors: ended at once", file=sys.stderr)
         return 130

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from crawl_actors.actors.sending import fetches
 from crawl_actors.frontier import Claim, Frontier
+from crawl_actors.requirements import require_server
 from crawl_actors.running.display import Display
 from crawl_actors.running.folder import CrawlFile, RunFolder
 from crawl_actors.running.options import RunOptions, RunResult, UsageError
@@ -46,12 +47,15 @@ def run_crawl(options: RunOptions, *, console: Console | None = None) -> RunResu
     Raises:
         UsageError: A seed is no http or https URL, or `out` cannot be used: it holds an unfinished
             crawl with other seeds or settings, or another run is using it.
+        PackagesMissing: The embedded server is needed, and not installed.
     """
     try:
         seeds = tuple(seed_urls(options.seeds))
         settings = scoped_settings(options.settings, seeds)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    if options.redis_url is None or options.redis_url.startswith("embedded:"):
+        require_server()
     with RunFolder(options.out) as folder:
         crawl, given_up = folder.choose(seeds, settings, restart=options.restart)
         environment = Environment(
