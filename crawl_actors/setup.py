@@ -6,12 +6,14 @@ Importing this sets dramatiq's global broker and touches neither the network nor
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Final
 
 import dramatiq
 from dramatiq.middleware import CurrentMessage
 
 from crawl_actors.lifeline import Lifeline
+from crawl_actors.requirements import has_server, is_command
 from crawl_actors.settings import Environment
 from dramatiq_streams import StreamsBroker
 
@@ -32,7 +34,17 @@ def make_broker(environment: Environment) -> StreamsBroker:
     return broker
 
 
+def _own_broker() -> StreamsBroker:
+    """The broker that the actors are declared on; the command itself never connects it.
+
+    So the command starts without the embedded server too, and refuses a run only if it needs one.
+    """
+    if is_command() and not has_server() and environment.url.startswith("embedded:"):
+        return make_broker(replace(environment, url="redis://localhost:0"))
+    return make_broker(environment)
+
+
 environment: Final = Environment.from_variables(os.environ)
-broker: Final = make_broker(environment)
+broker: Final = _own_broker()
 broker.add_middleware(Lifeline(os.environ.get("CRAWL_ACTORS_LIFELINE")))
 dramatiq.set_broker(broker)
