@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import redis
@@ -20,12 +22,11 @@ from .connections import Connections
 from .consumer import StreamsConsumer
 from .errors import (
     EnqueueUnconfirmed,
-    MessageTooLarge,
     NotEnqueued,
     NotReplicated,
     PartlyEnqueued,
 )
-from .messages import DeliveredMessage, encode
+from .messages import DeliveredMessage
 from .middleware.hand_back import HandBack
 from .middleware.lease_guard import LeaseGuard
 from .options import (
@@ -41,17 +42,14 @@ from .options import (
     DEFAULT_WAIT_TIMEOUT_MS,
     BrokerOptions,
     ProducerOptions,
-    checked_delay,
+    checked_messages,
     checked_prefetch,
     checked_queue_name,
     checked_timeout,
-    delay_until,
 )
 from .outbox import Outgoing
+from .preparing import Preparing
 from .process import Process
-
-#: How many messages `enqueue_many` sends before it reads the replies.
-CHUNK = 1_000
 
 
 class StreamsBroker(Broker):
@@ -133,11 +131,18 @@ class StreamsBroker(Broker):
         #: What `Metrics` counts.
         self.events = self._connections.events
         self._processes: dict[int, Process] = {}
+        self._causes = threading.local()
         if middleware is None:
             middleware = [make() for make in default_middleware]
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
         super().__init__(middleware=[*own, *middleware])
         self.actor_options.add("lane")
+        self._preparing = Preparing(
+            self.options,
+            max_message_bytes=self._producing.max_message_bytes,
+            actors=self.actors,
+            emit_before=self.emit_before,
+        )
 
     @property
     def client(self) -> redis.Redis:
@@ -214,14 +219,28 @@ class StreamsBroker(Broker):
             if message.is_being_retried:
                 return self._retry(message, delay)
             message = message.message
-        outgoing = self._prepare_new(message, delay)
-        try:
-            self._process.producer.send(outgoing)
-        except NotReplicated:
-            self.emit_after("enqueue", outgoing.message, outgoing.delay)
-            raise
+        with self._keeping_its_cause():
+            outgoing = self._preparing.prepare(message, delay)
+            try:
+                self._process.producer.send(outgoing)
+            except NotReplicated:
+                self.emit_after("enqueue", outgoing.message, outgoing.delay)
+                raise
         self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
+
+    @contextmanager
+    def _keeping_its_cause(self) -> Iterator[None]:
+        """If sending fails, keep the message that caused it: its pipeline would end here."""
+        try:
+            yield
+        except NotReplicated:
+            raise
+        except Exception:
+            cause = getattr(self._causes, "message", None)
+            if isinstance(cause, DeliveredMessage):
+                cause.must_stay = True
+            raise
 
     def enqueue_many(
         self, messages: Iterable[Message[Any]], *, delay: int | None = None
@@ -236,22 +255,43 @@ class StreamsBroker(Broker):
             NotReplicated: The same, when all that was sent is enqueued, but not on enough replicas.
             InvalidOption: As `enqueue`; nothing was sent.
         """
-        waiting = list(messages)
+        waiting = checked_messages(messages)
         for message in waiting:
-            self._check(message, delay)
+            self._preparing.check(message, delay)
         enqueued: list[Message[Any]] = []
-        for start in range(0, len(waiting), CHUNK):
-            later = waiting[start:]
+        later = waiting
+        while later:
             try:
-                chunk = [self._prepare_new(message, delay) for message in later[:CHUNK]]
+                chunk = self._preparing.prepare_chunk(later, delay)
             except Exception as error:  # too large, or refused by middleware or the encoder
                 if not enqueued:
                     raise
                 raise PartlyEnqueued(
                     error, enqueued=enqueued, unconfirmed=[], unsent=later
                 ) from error
-            self._send_chunk(chunk, enqueued, later=later[CHUNK:])
+            later = later[len(chunk) :]
+            with self._keeping_its_cause():
+                self._send_chunk(chunk, enqueued, later=later)
         return enqueued
+
+    def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        """Tell all middleware, but of no message that is another worker's by now."""
+        if not _is_withdrawn(signal, args):
+            super().emit_before(signal, *args, **kwargs)
+
+    def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        """Tell all middleware, but of no message that is another worker's by now."""
+        if _is_withdrawn(signal, args):
+            return
+        if signal != "process_message":
+            super().emit_after(signal, *args, **kwargs)
+            return
+        # What middleware enqueues now, the message has caused; dramatiq swallows its failures.
+        self._causes.message = args[0]
+        try:
+            super().emit_after(signal, *args, **kwargs)
+        finally:
+            self._causes.message = None
 
     def get_declared_queues(self) -> set[str]:
         """The names of all queues declared so far."""
@@ -289,47 +329,10 @@ class StreamsBroker(Broker):
         if process is not None:
             process.close()
 
-    def _check(self, message: Message[Any], delay: int | None) -> int | None:
-        """Refuse what cannot be enqueued; returns the delay in milliseconds."""
-        checked_queue_name(q_name(message.queue_name))
-        self._lane(message)
-        if delay is None:
-            return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
-        return checked_delay(delay)
-
-    def _prepare(self, message: Message[Any], delay: int | None) -> Outgoing:
-        delay = self._check(message, delay)
-        message = message.copy()
-        message.options.pop("eta", None)
-        if delay is not None:
-            message.options["eta"] = clock.wall_ms() + delay
-        self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
-        self.emit_before("enqueue", message, delay)
-        # Only now: middleware may have changed the options.
-        return Outgoing(message, self._lane(message), encode(message), delay)
-
-    def _prepare_new(self, message: Message[Any], delay: int | None) -> Outgoing:
-        # Not for retries: those come back with their traceback, and have to go somewhere.
-        outgoing = self._prepare(message, delay)
-        if len(outgoing.body) > self._producing.max_message_bytes:
-            raise MessageTooLarge(
-                f"Message {message.message_id} of actor {message.actor_name!r} has"
-                f" {len(outgoing.body):,} bytes when it is encoded: max_message_bytes allows"
-                f" {self._producing.max_message_bytes:,}. Store what is large elsewhere, and send"
-                " where it is."
-            )
-        return outgoing
-
-    def _lane(self, message: Message[Any]) -> int:
-        actor = self.actors.get(message.actor_name)
-        if actor is None:
-            return self.options.lanes.choose(message.options, {})
-        return self.options.lanes.choose(message.options, actor.options, actor.priority)
-
     def _retry(self, message: DeliveredMessage, delay: int | None) -> Message[Any]:
         # Until the hand-over is prepared, and unless it is done, the original must stay.
-        message.is_retry_broken = True
-        outgoing = self._prepare(message.message, delay)
+        message.must_stay = True
+        outgoing = self._preparing.prepare_retry(message, delay)
         settlement = self._process.settlement(message.queue_name)
         if settlement.hand_over(message, outgoing.as_retry()):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)
@@ -362,3 +365,9 @@ class StreamsBroker(Broker):
             unsent = [*refused, *later]
             raise PartlyEnqueued(cause, enqueued=enqueued, unconfirmed=[], unsent=unsent) from cause
         producer.check_replicas(receipt, enqueued, unsent=later)
+
+
+def _is_withdrawn(signal: str, args: Sequence[Any]) -> bool:
+    if signal not in ("skip_message", "ack"):
+        return False
+    return isinstance(args[0], DeliveredMessage) and args[0].is_withdrawn

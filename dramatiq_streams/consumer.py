@@ -276,7 +276,7 @@ class StreamsConsumer(Consumer):
         """All that may be held is held: wait for an ack, but go on forwarding what is due."""
         wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000)
         has_room = self._holdings.wait_for_room(self.prefetch, owner=self, timeout_ms=wait_ms)
-        if not has_room and wait_ms < left_ms:
+        if not has_room and (wait_ms < left_ms or self._holdings.has_acks):
             self._read(0)
 
     def _read(self, budget: int) -> bool:
@@ -336,7 +336,7 @@ class StreamsConsumer(Consumer):
             self._holdings.resume_carrying()
         for wake in blocked.wakes:
             self._holdings.acknowledge(wake)
-        self._quiet_rounds = 0 if blocked.entries else self._quiet_rounds + 1
+        self._quiet_rounds = 0 if blocked.entries or blocked.wakes else self._quiet_rounds + 1
         self._buffer.extend(blocked.entries)
 
     def _hold(self, entries: Sequence[Entry], begun_ms: float, wait_ms: float = 0.0) -> None:

@@ -82,11 +82,13 @@ class Holdings:
             return self._room(prefetch, owner)
 
     def wait_for_room(self, prefetch: int, *, owner: object, timeout_ms: float) -> bool:
-        """Wait until *owner* may fetch again; False when *timeout_ms* passed before."""
+        """Wait until *owner* may fetch again, or acks wait; returns whether it may fetch."""
         with self._changed:
-            return self._changed.wait_for(
-                lambda: self._room(prefetch, owner) > 0, max(timeout_ms, 0) / 1000
+            self._changed.wait_for(
+                lambda: self._room(prefetch, owner) > 0 or bool(self._acks),
+                max(timeout_ms, 0) / 1000,
             )
+            return self._room(prefetch, owner) > 0
 
     def _room(self, prefetch: int, owner: object) -> int:
         acked = sum(1 for entry in self._acks if entry in self._owners)

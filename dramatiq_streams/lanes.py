@@ -18,10 +18,13 @@ DEFAULT_LANES: Mapping[str, float] = {"high": 0, "default": 20, "low": 5}
 #: The share of a lower lane, in percent, when only names are given.
 DEFAULT_SHARE = 10.0
 
+#: Each lane is a stream more to read.
+MOST_LANES = 64
+
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ALLOWED = (
-    "a sequence of distinct names, highest lane first, or a mapping of such names to the"
-    " guaranteed share in percent (lower lanes above 0, together below 100);"
+    f"a sequence of 1 to {MOST_LANES} distinct names, highest lane first, or a mapping of such"
+    " names to the guaranteed share in percent (lower lanes above 0, together below 100);"
     " a name has 1 to 64 of the characters a-z A-Z 0-9 _ -"
 )
 
@@ -44,7 +47,7 @@ class Lanes:
             raise InvalidOption.of("lanes", value, _ALLOWED)
         names = tuple(value)
         named = all(isinstance(name, str) and _NAME.match(name) for name in names)
-        if not names or not named or len(set(names)) != len(names):
+        if not 0 < len(names) <= MOST_LANES or not named or len(set(names)) != len(names):
             raise InvalidOption.of("lanes", value, _ALLOWED)
         percentages = value if isinstance(value, Mapping) else _equal_shares(names)
         return cls(names, _shares(names, percentages))
@@ -90,7 +93,8 @@ class Lanes:
         for options in (message_options, actor_options):
             if options.get("lane") is not None:
                 return self.position(options["lane"])
-        return self.position_of_priority(message_options.get("priority", actor_priority))
+        priority = message_options.get("priority")
+        return self.position_of_priority(actor_priority if priority is None else priority)
 
 
 class Credits:

@@ -59,8 +59,11 @@ class DeliveredMessage(MessageProxy):
         #: `retries` when it was delivered: the Retries middleware raises it before enqueueing.
         self.delivered_retries = message.options.get("retries", 0)
         self.hand_over: RetryHandOver | None = None
-        #: A retry was begun and could not even be encoded; the original must not be acknowledged.
-        self.is_retry_broken = False
+        #: What it was to cause, a retry or the next step of a pipeline, could not be enqueued: it
+        #: must not be acknowledged, and is delivered again.
+        self.must_stay = False
+        #: Its lease was lost before it started: here it is as if it had never been delivered.
+        self.is_withdrawn = False
 
     @property
     def message(self) -> Message[Any]:
@@ -76,7 +79,9 @@ class DeliveredMessage(MessageProxy):
     def is_being_retried(self) -> bool:
         """Whether enqueueing this very proxy means: replace the delivery by a retry."""
         retries = self._message.options.get("retries", 0)
-        return retries != self.delivered_retries and not self.entry.is_settled
+        if not isinstance(retries, int) or not isinstance(self.delivered_retries, int):
+            return False
+        return retries > self.delivered_retries and not self.entry.is_settled
 
 
 def encode(message: Message[Any]) -> bytes:

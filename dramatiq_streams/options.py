@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dramatiq.broker import MessageProxy
 from dramatiq.common import q_name
+from dramatiq.message import Message
 
 from .errors import InvalidOption
 from .lanes import DEFAULT_LANES, Lanes
@@ -39,7 +41,8 @@ LONGEST_TIMEOUT_MS = 86_400_000
 _MINUTE_MS = 60_000
 _YEAR_MS = 366 * 86_400_000
 _NAMESPACE = re.compile(r"[^\s{}\x00-\x1f]{1,128}\Z")
-_QUEUE = re.compile(r"[^\s{}\x00-\x1f]{1,255}\Z")
+# No colon: with it, another namespace's queue could have the same keys. No surrogates: not UTF-8.
+_QUEUE = re.compile(r"[^\s{}:\x00-\x1f\ud800-\udfff]{1,255}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,9 @@ def checked_queue_name(name: object) -> str:
         InvalidOption: It is not a plain name, or ends in a suffix that dramatiq keeps for itself.
     """
     if not isinstance(name, str) or not _QUEUE.match(name):
-        raise InvalidOption.of("queue_name", name, "1 to 255 characters, no spaces and no braces")
+        raise InvalidOption.of(
+            "queue_name", name, "1 to 255 characters, no spaces, no braces and no colons"
+        )
     if q_name(name) != name:
         raise InvalidOption.of("queue_name", name, "a name that does not end in .DQ or .XQ")
     return name
@@ -151,6 +156,22 @@ def checked_delay(delay: object) -> int:
     if not is_number or not 0 <= delay <= LONGEST_DELAY_MS:  # type: ignore[operator]
         raise InvalidOption.of("delay", delay, "milliseconds, from 0 to 10**13")
     return math.ceil(delay)  # type: ignore[call-overload, no-any-return]
+
+
+def checked_messages(messages: Iterable[Any]) -> list[Message[Any]]:
+    """Return *messages* as a list.
+
+    Raises:
+        InvalidOption: It is no iterable, or one of them is no message.
+    """
+    allowed = "an iterable of messages, as `actor.message(...)` makes them"
+    if isinstance(messages, Message | MessageProxy) or not isinstance(messages, Iterable):
+        raise InvalidOption.of("messages", messages, allowed)
+    found = list(messages)
+    for message in found:
+        if not isinstance(message, Message | MessageProxy):
+            raise InvalidOption.of("messages", message, allowed)
+    return found
 
 
 def delay_until(eta: object, *, now_ms: int) -> int | None:

@@ -7,7 +7,8 @@ Refusals are expected: an entry whose lease was lost belongs to somebody else.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dramatiq.broker import MessageProxy
@@ -55,17 +56,12 @@ class Settlement:
         if entry.is_settled:
             return
         if message.hand_over is not None:
-            self.hand_over(message, message.hand_over)
+            with self._abandoning(entry):
+                self.hand_over(message, message.hand_over)
         elif entry.is_lost:
             self._give_up(entry, "acknowledged")
-        elif message.is_retry_broken:
-            entry.is_settled = True
-            self.holdings.abandon(entry)
-            self.logger.error(
-                "Message %r could not be enqueued for its retry: it stays as it was, and is"
-                " delivered again when its lease has expired.",
-                message.message_id,
-            )
+        elif message.must_stay or (message.exception is not None and message.is_being_retried):
+            self._abandon(entry, "what it was to cause could not be enqueued")
         elif self.holdings.acknowledge(entry):
             self.send_acks()
 
@@ -197,11 +193,33 @@ class Settlement:
     def _reject(self, entry: Entry, **letter: Any) -> None:
         was_in_doubt = entry.is_in_doubt
         entry.is_in_doubt = True
-        is_done = self._dead_letters.reject(self._queue_name, entry, **letter)
+        with self._abandoning(entry):
+            is_done = self._dead_letters.reject(self._queue_name, entry, **letter)
+            entry.is_settled = True
+            self.holdings.drop([entry])
+            if not is_done and not was_in_doubt:
+                self._give_up(entry, "rejected")
+
+    @contextmanager
+    def _abandoning(self, entry: Entry) -> Iterator[None]:
+        """Let *entry* go when the server refuses to settle it: asking again would not help."""
+        try:
+            yield
+        except BrokerConnectionError:
+            raise
+        except StreamsError as error:
+            self._abandon(entry, str(error))
+
+    def _abandon(self, entry: Entry, why: str) -> None:
         entry.is_settled = True
-        self.holdings.drop([entry])
-        if not is_done and not was_in_doubt:
-            self._give_up(entry, "rejected")
+        self.holdings.abandon(entry)
+        self.logger.error(
+            "Entry %s of queue %r stays as it was, and is delivered again when its lease has"
+            " expired: %s",
+            entry.entry_id,
+            self._queue_name,
+            why,
+        )
 
     def _give_up(self, entry: Entry, deed: str) -> None:
         entry.is_settled = True

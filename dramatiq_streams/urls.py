@@ -23,6 +23,12 @@ _DEFAULTS = {
     "socket_timeout": DEFAULT_SOCKET_TIMEOUT,
     "socket_connect_timeout": DEFAULT_CONNECT_TIMEOUT,
 }
+_HINTS = {
+    "heartbeat_timeout": "In place of RedisBroker's heartbeat_timeout there is lease.",
+    "maintenance_chance": "There is no maintenance_chance: maintenance runs in a thread.",
+    "idle_timeout": "idle_timeout belongs to an embedded:// URL.",
+    "start_timeout": "start_timeout belongs to an embedded:// URL.",
+}
 _CREDENTIALS = re.compile(r"//.*@")
 _PASSWORDS = re.compile(r"(password=)[^&]*")
 
@@ -45,10 +51,13 @@ def pool_of(
     except InvalidOption:
         raise
     except TypeError as error:
-        raise InvalidOption(f"A connection option is not possible: {error}.") from error
+        text = f"A connection option is not possible: {error}.{_hint(parameters)}"
+        raise InvalidOption(text) from error
     except ValueError as error:
         shown = _PASSWORDS.sub(r"\1***", _CREDENTIALS.sub("//***@", str(url)))
-        raise InvalidOption(f"url={shown!r} is not possible: {error}") from error
+        ours = f"; also {', '.join(f'{scheme}://' for scheme in ('embedded', *sentinel.SCHEMES))}"
+        also = ours if "schemes" in str(error) else ""
+        raise InvalidOption(f"url={shown!r} is not possible: {error}{also}") from error
 
 
 def completed(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -76,10 +85,16 @@ def refuse_unknown(connection_class: Any, parameters: Mapping[str, Any]) -> None
     try:
         connection_class(**parameters)
     except TypeError as error:
-        hint = " For TLS use a rediss:// URL." if "'ssl'" in str(error) else ""
+        hint = " For TLS use a rediss:// URL." if "'ssl'" in str(error) else _hint(parameters)
         raise InvalidOption(f"A connection option is not possible: {error}.{hint}") from error
     except (ValueError, redis.RedisError) as error:
         raise InvalidOption(f"A connection option is not possible: {error}") from error
+
+
+def _hint(parameters: Mapping[str, Any]) -> str:
+    """What to say of options that belong to dramatiq's RedisBroker, or to an embedded server."""
+    hints = [_HINTS[name] for name in parameters if name in _HINTS]
+    return "".join(f" {hint}" for hint in hints)
 
 
 def _pool_of_url(url: str | None, parameters: Mapping[str, Any]) -> redis.ConnectionPool:

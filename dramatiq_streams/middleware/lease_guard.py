@@ -14,7 +14,8 @@ class LeaseGuard(Middleware):
 
     Or that may have been: the server may not have told yet. Such a message is delivered again.
 
-    It stands first in every `StreamsBroker`, so that no other middleware acts on such a message.
+    It stands first in every `StreamsBroker`, and the broker tells no other middleware of such a
+    message: it is another worker's to process, to acknowledge and to store a result for.
     """
 
     def __init__(self, lease_ms: int) -> None:
@@ -32,4 +33,5 @@ class LeaseGuard(Middleware):
         if clock.monotonic_ms() - message.entry.leased_at_ms >= self._lease_ms:
             message.entry.is_lost = True
         if message.entry.is_lost:
+            message.is_withdrawn = True
             raise SkipMessage("The lease was lost before the message started.")

@@ -1,0 +1,117 @@
+"""What happens to a message before it is sent: checks, middleware, lane, encoding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dramatiq.actor import Actor
+from dramatiq.common import q_name
+from dramatiq.logging import get_logger
+from dramatiq.message import Message
+
+from . import clock
+from .errors import InvalidOption, MessageTooLarge
+from .messages import DeliveredMessage, encode
+from .options import BrokerOptions, checked_delay, checked_queue_name, delay_until
+from .outbox import Outgoing
+
+#: How many messages are sent, at the most, before the replies are read.
+CHUNK = 1_000
+
+#: How many bytes of messages are sent, about, before the replies are read.
+CHUNK_BYTES = 8 * 2**20
+
+
+class Preparing:
+    """Makes `Outgoing` of messages, or says why they cannot be enqueued."""
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        *,
+        max_message_bytes: int,
+        actors: Mapping[str, Actor[Any, Any]],
+        emit_before: Callable[..., None],
+    ) -> None:
+        self.logger = get_logger(__name__, type(self))
+        self._options = options
+        self._max_message_bytes = max_message_bytes
+        self._actors = actors
+        self._emit_before = emit_before
+
+    def check(
+        self, message: Message[Any], delay: int | None, *, fallback: int | None = None
+    ) -> int | None:
+        """Refuse what cannot be enqueued; returns the delay in milliseconds.
+
+        Raises:
+            InvalidOption: The queue, the lane, the priority or the delay is not possible.
+        """
+        checked_queue_name(q_name(message.queue_name))
+        self._lane(message, fallback)
+        if delay is None:
+            return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
+        return checked_delay(delay)
+
+    def prepare(self, message: Message[Any], delay: int | None) -> Outgoing:
+        """Prepare a new message; `before_enqueue` is emitted.
+
+        Raises:
+            InvalidOption: As `check`.
+            MessageTooLarge: It has more than `max_message_bytes`.
+        """
+        outgoing = self._prepared(message, delay)
+        if len(outgoing.body) > self._max_message_bytes:
+            raise MessageTooLarge(
+                f"Message {message.message_id} of actor {message.actor_name!r} has"
+                f" {len(outgoing.body):,} bytes when it is encoded: max_message_bytes allows"
+                f" {self._max_message_bytes:,}."
+                " Store what is large elsewhere, and send where it is."
+            )
+        return outgoing
+
+    def prepare_retry(self, message: DeliveredMessage, delay: int | None) -> Outgoing:
+        """Prepare the retry of *message*; `before_enqueue` is emitted.
+
+        It comes back with its traceback, under whatever options it was sent with, and has to go
+        somewhere: neither its size nor a lane that is no longer there can refuse it.
+        """
+        if isinstance(delay, int | float) and delay < 0:
+            delay = 0  # Of `Retry(delay=reset_at - now)`, when that moment has passed.
+        return self._prepared(message.message, delay, fallback=message.entry.lane)
+
+    def prepare_chunk(self, messages: Sequence[Message[Any]], delay: int | None) -> list[Outgoing]:
+        """Prepare as many of *messages*, from the first, as go into one round trip."""
+        chunk: list[Outgoing] = []
+        size = 0
+        for message in messages[:CHUNK]:
+            chunk.append(self.prepare(message, delay))
+            size += len(chunk[-1].body)
+            if size >= CHUNK_BYTES:
+                break
+        return chunk
+
+    def _prepared(
+        self, message: Message[Any], delay: int | None, *, fallback: int | None = None
+    ) -> Outgoing:
+        delay = self.check(message, delay, fallback=fallback)
+        message = message.copy()
+        message.options.pop("eta", None)
+        if delay is not None:
+            message.options["eta"] = clock.wall_ms() + delay
+        self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
+        self._emit_before("enqueue", message, delay)
+        # Only now: middleware may have changed the options.
+        return Outgoing(message, self._lane(message, fallback), encode(message), delay)
+
+    def _lane(self, message: Message[Any], fallback: int | None) -> int:
+        """The message's lane; *fallback* for a retry whose own is no longer there."""
+        actor = self._actors.get(message.actor_name)
+        of_actor = (actor.options, actor.priority) if actor else ({}, 0)
+        try:
+            return self._options.lanes.choose(message.options, *of_actor)
+        except InvalidOption:
+            if fallback is None:
+                raise
+            return fallback
