@@ -90,6 +90,7 @@ class StreamsConsumer(Consumer):
         settlement: Settlement,
         isolation: Isolation,
         retreat: threading.Event,
+        register: Callable[[], None],
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self.queue_name = queue_name
@@ -103,6 +104,7 @@ class StreamsConsumer(Consumer):
         self._settlement = settlement
         self._isolation = isolation
         self._retreat = retreat
+        self._register = register
         self._holdings = settlement.holdings
         self._buffer: deque[Entry] = deque()
         self._last_ids: list[str] = []
@@ -251,6 +253,7 @@ class StreamsConsumer(Consumer):
         try:
             if not self._is_ready:
                 self._queues.ensure_groups(self.queue_name)
+                self._register()
                 self._is_ready = True
             self._reconcile()
             budget = self._holdings.room(self.prefetch, owner=self)

@@ -142,6 +142,7 @@ class Process:
             settlement=settlement,
             isolation=self._isolation,
             retreat=self._retreat,
+            register=lambda: self._watch(connection).register(queue_name),
         )
 
     def advance(self) -> None:
@@ -177,7 +178,7 @@ class Process:
             try:
                 settlement.send_acks()
                 if queue_name in self._readers:
-                    self._watch.leave(queue_name)
+                    self._watch(self._caretaker).leave(queue_name)
             except (BrokerConnectionError, StreamsError) as error:
                 self.logger.warning("The broker is closed without the server: %s", error)
         self._caretaker.close()
@@ -214,7 +215,7 @@ class Process:
 
     def _duties(self) -> list[Duty]:
         leases = Leases(self._caretaker, self._scope)
-        watch = self._watch
+        watch = self._watch(self._caretaker)
         letters = self._dead_letters(self._caretaker)
         lease_ms = self._options.lease_ms
         # In this order: a recovery must find our own leases extended.
@@ -239,13 +240,12 @@ class Process:
             Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
 
-    @property
-    def _watch(self) -> Watch:
+    def _watch(self, executor: Executor) -> Watch:
         return Watch(
-            Liveness(self._caretaker, self._scope),
+            Liveness(executor, self._scope),
             self._options,
             consumer=self._scope.consumer,
-            presence=self._caretaker.presence,
+            presence=executor.presence,
             readers=lambda queue_name: filter(None, [self._readers.get(queue_name)]),
             events=self._events,
         )

@@ -69,6 +69,14 @@ class Watch:
                     queue_name, one.consumer, heartbeat_ms=one.heartbeat_ms, host=self._host
                 )
 
+    def register(self, queue_name: str) -> None:
+        """Send a heartbeat before anything is delivered: this process may die of the first message.
+
+        Raises:
+            BrokerConnectionError: The server cannot be reached or cannot serve.
+        """
+        self._beat(queue_name)
+
     def leave(self, queue_name: str) -> None:
         """Forget this consumer, if it holds nothing, when its process ends in good order."""
         self._liveness.forget(queue_name, self._consumer, heartbeat_ms=None, host=self._host)

@@ -58,7 +58,7 @@ def _holds(scene: Scene, **options: Any) -> DramatiqCommand:
 
 def _wait_until_run_here(scene: Scene, *, seconds: float) -> None:
     wait_until(
-        lambda: scene.journal.pids("message", "started")[-1] == os.getpid(),
+        lambda: scene.journal.pids("message", "started")[-1:] == [os.getpid()],
         timeout=seconds,
         message="another process runs it",
     )
@@ -104,6 +104,18 @@ def test_neighbour_takes_over_from_a_killed_worker_within_two_seconds(scene: Sce
 
 def test_worker_that_starts_later_takes_over_from_the_only_one(scene: Scene) -> None:
     command = _holds(scene)
+    command.kill()
+
+    scene.start_survivor()
+
+    _wait_until_run_here(scene, seconds=NEIGHBOUR_SECONDS)
+
+
+def test_worker_that_dies_of_its_first_message_is_known_already(scene: Scene) -> None:
+    scene.journal.allow("die")
+    scene.actors.hold.send("message")
+    command = scene.start_victim(die_at="before_process_message", wait=False)
+    wait_until(lambda: scene.journal.pids("victim", "died"), timeout=15, message="it has died")
     command.kill()
 
     scene.start_survivor()

@@ -109,6 +109,7 @@ class SettlementMachine(RuleBasedStateMachine):
             settlement=self.settlement,
             isolation=self.isolation,
             retreat=threading.Event(),
+            register=lambda: None,
         )
 
     @rule(lane=st.integers(1, 3), count=st.integers(1, 4))
