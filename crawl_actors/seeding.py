@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable
+from typing import Final
 
 from crawl_actors.robots_rules import product_token
 from crawl_actors.scope import Scope
 from crawl_actors.settings import CrawlSettings
-from crawl_actors.urls import MAX_URL_LENGTH, canonical_url
+from crawl_actors.urls import MAX_URL_LENGTH, canonical_url, has_credentials
+
+# Browsers read `http:///x` as `http://x/`; from a person it is a slip.
+_NAMES_A_HOST: Final = re.compile(r"\s*https?://[^/\\]", re.IGNORECASE)
 
 
 def seed_urls(seeds: Iterable[str]) -> list[str]:
     """The normal forms of *seeds*, each once.
 
     Raises:
-        ValueError: One is no http or https URL, or there is none.
+        ValueError: One is no http or https URL, or has a user name or password, or there is none.
     """
     urls: dict[str, None] = {}
     for seed in seeds:
-        url = canonical_url(seed)
+        url = canonical_url(seed) if _NAMES_A_HOST.match(seed) else None
+        if url is not None and has_credentials(seed):
+            raise ValueError(
+                f"{url!r} with a user name or password cannot be crawled: credentials in URLs are"
+                " not supported"
+            )
         if url is None:
             raise ValueError(
                 f"{seed!r} cannot be crawled: it must be an http or https URL"

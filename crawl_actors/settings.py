@@ -58,8 +58,10 @@ class CrawlSettings:
         _check_number("max_retries", self.max_retries, lowest=0, highest=MAX_RETRIES)
         if isinstance(self.allow, str) or not all(isinstance(entry, str) for entry in self.allow):
             raise ValueError(f"allow must be a list of strings, not {self.allow!r}")
-        if not isinstance(self.user_agent, str) or not self.user_agent.isprintable():
-            raise ValueError(f"user_agent must be one line of text, not {self.user_agent!r}")
+        if not isinstance(self.user_agent, str) or not (
+            self.user_agent.isascii() and self.user_agent.isprintable()
+        ):
+            raise ValueError(f"user_agent must be printable ASCII, not {self.user_agent!r}")
         if not self.user_agent.strip():
             raise ValueError("user_agent must not be empty")
         if self.obey_robots not in (True, False):

@@ -40,6 +40,12 @@ def canonical_url(url: str, base: str | None = None) -> str | None:
     return canonical if len(canonical) <= MAX_URL_LENGTH else None
 
 
+def has_credentials(url: str) -> bool:
+    """True when *url* is absolute and has a user name or password, which `canonical_url` drops."""
+    parsed = _parse(url, None)
+    return parsed is not None and bool(parsed.username or parsed.password)
+
+
 def site_of(url: str) -> str:
     """The site of *url*: `scheme://host`, with `:port` when it is not the scheme's default.
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from crawl_actors.cli.values import directory
 from crawl_actors.demo.evidence import Check
 from crawl_actors.demo.plan import SitePlan
 from crawl_actors.demo.trials import DemoOptions, Trial, run_trials
@@ -34,7 +35,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         " rules, crawl it with real workers, and compare what was stored and what was requested"
         " with the truth.",
         epilog="exit codes: 0 all is as it should be, 1 something is not, 2 wrong usage,"
-        " 130 interrupted",
+        " 130 interrupted, 143 terminated",
     )
     add = parser.add_argument
     add(
@@ -62,7 +63,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         metavar="N",
         help="in each (default: %(default)s)",
     )
-    add("--out", type=Path, metavar="DIR", help="keep what the crawls leave in this directory")
+    add("--out", type=directory, metavar="DIR", help="keep what the crawls leave in this directory")
     add("--keep", action="store_true", help="keep it in a temporary directory, and say which")
     parser.set_defaults(run=run)
 
@@ -75,21 +76,22 @@ def run(arguments: argparse.Namespace) -> int:
         plan = SitePlan(pages=arguments.pages, seed=arguments.seed)
     except ValueError as error:
         return _refuse(error)
-    kept = arguments.keep or arguments.out is not None
+    kept, has_crawled = arguments.keep or arguments.out is not None, True
     out = arguments.out or Path(tempfile.mkdtemp(prefix="crawl-actors-demo-"))
     try:
         processes, threads = arguments.processes, arguments.threads
         return _show(DemoOptions(out=out, plan=plan, processes=processes, threads=threads))
     except UsageError as error:
+        kept, has_crawled = arguments.out is not None, False
         return _refuse(error)
     except KeyboardInterrupt as interrupt:
         print("crawl-actors demo: interrupted", file=sys.stderr)
         return 128 + getattr(interrupt, "number", signal.SIGINT)
     finally:
-        if kept:
-            print(f"What the crawls left is in {out}.")
-        else:
+        if not kept:
             _remove(out)
+        elif has_crawled and out.is_dir():
+            print(f"What the crawls left is in {out}.")
 
 
 def _show(options: DemoOptions) -> int:

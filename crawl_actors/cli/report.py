@@ -33,8 +33,9 @@ def _table(result: RunResult) -> Table:
         table.add_row(f"  error {kind}", str(count), "")
     table.add_row("bytes", f"{summary.bytes:,}", "")
     table.add_row("seconds", f"{seconds:.1f}", "this run")
-    if result.finished and seconds > 0:
-        table.add_row("per second", f"{summary.pages / seconds:.1f}", "URLs of the whole crawl")
+    if seconds > 0:
+        rate = result.run_pages / seconds
+        table.add_row("per second", f"{rate:.1f}", f"this run: {result.run_pages} URLs")
     return table
 
 

@@ -12,14 +12,15 @@ from types import FrameType
 from rich.console import Console
 
 from crawl_actors.cli.report import print_summary
+from crawl_actors.cli.values import directory, seconds, user_agent, whole_number
 from crawl_actors.running import Interrupted, RunOptions, UsageError, run_crawl
-from crawl_actors.settings import DEFAULT_OUT, CrawlSettings
+from crawl_actors.settings import DEFAULT_OUT, MAX_RETRIES, CrawlSettings
 
 _EPILOG = """\
 The output directory holds pages.sqlite and, once the crawl is over, pages.jsonl. The same command
 continues a crawl that was interrupted or killed.
 
-exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted
+exit codes: 0 done, 1 failed, 2 wrong usage, 129, 130 or 143 interrupted (SIGHUP, Ctrl-C, SIGTERM)
 """
 
 
@@ -35,8 +36,18 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add = parser.add_argument
     add("urls", nargs="+", metavar="URL", help="where to begin: an http or https URL")
-    add("--depth", type=int, metavar="N", help="clicks from a URL above; 0: only these URLs")
-    add("--max-pages", type=int, metavar="N", help="URLs to ask for at most, redirects included")
+    add(
+        "--depth",
+        type=whole_number(0),
+        metavar="N",
+        help="clicks from a URL above; 0: only these URLs",
+    )
+    add(
+        "--max-pages",
+        type=whole_number(1),
+        metavar="N",
+        help="URLs to ask for at most, redirects included",
+    )
     add(
         "--allow",
         action="append",
@@ -47,27 +58,39 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     add(
         "--delay",
-        type=float,
+        type=seconds(0),
         metavar="SECONDS",
         help="between two requests to one site (default: 0.1, and 0 for this machine itself)",
     )
-    add("--user-agent", default=defaults.user_agent, metavar="TEXT", help="default: %(default)s")
+    add(
+        "--user-agent",
+        type=user_agent,
+        default=defaults.user_agent,
+        metavar="TEXT",
+        help="default: %(default)s",
+    )
     add(
         "--deadline",
-        type=float,
+        type=seconds(0.001),
         default=defaults.deadline_ms / 1000,
         metavar="SECONDS",
         help="for one whole request (default: %(default)g)",
     )
     add(
         "--max-retries",
-        type=int,
+        type=whole_number(0, MAX_RETRIES),
         default=defaults.max_retries,
         metavar="N",
         help="for a page that fails in a way that may pass (default: %(default)s)",
     )
     add("--no-robots", action="store_true", help="do not read robots.txt; for your own sites")
-    add("--out", type=Path, default=Path(DEFAULT_OUT), metavar="DIR", help="default: ./%(default)s")
+    add(
+        "--out",
+        type=directory,
+        default=Path(DEFAULT_OUT),
+        metavar="DIR",
+        help="default: ./%(default)s",
+    )
     add("--processes", type=int, default=2, metavar="N", help="workers (default: %(default)s)")
     add("--threads", type=int, default=8, metavar="N", help="in each (default: %(default)s)")
     add(
@@ -91,7 +114,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"crawl-actors run: error: {error}", file=sys.stderr)
         return 2
     print_summary(result, console=Console())
-    if not result.finished:
+    if result.resumable:
         command = shlex.join(["crawl-actors", *sys.argv[1:]])
         print(f"To continue where it stopped: {command}", file=sys.stderr)
     return result.exit_code
@@ -122,10 +145,8 @@ def _options(arguments: argparse.Namespace) -> RunOptions:
     )
 
 
-def _milliseconds(seconds: float) -> int:
-    if not -1e9 < seconds < 1e9:
-        raise UsageError(f"a number of seconds must be finite, not {seconds}")
-    return round(seconds * 1000)
+def _milliseconds(number: float) -> int:
+    return round(number * 1000)
 
 
 def _interrupt(number: int, _frame: FrameType | None) -> None:

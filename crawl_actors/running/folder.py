@@ -15,6 +15,19 @@ from crawl_actors.settings import CrawlSettings
 
 _FORMAT = 1
 
+# What the command line calls the seeds and settings.
+_OPTIONS = {
+    "seeds": "the URLs",
+    "max_depth": "--depth",
+    "max_pages": "--max-pages",
+    "allow": "--allow",
+    "delay_ms": "--delay",
+    "user_agent": "--user-agent",
+    "deadline_ms": "--deadline",
+    "max_retries": "--max-retries",
+    "obey_robots": "--no-robots",
+}
+
 State = Literal["new", "running", "finished"]
 
 
@@ -166,11 +179,28 @@ def _require_same(
 ) -> None:
     old_values = {"seeds": sorted(old.seeds), **old.settings.to_dict()}
     new_values = {"seeds": sorted(seeds), **settings.to_dict()}
-    for name, old_value in old_values.items():
-        if old_value != new_values[name]:
-            raise UsageError(
-                f"{out} holds an unfinished crawl whose {name} differ:"
-                f" {old_value!r} there, {new_values[name]!r} here."
-                " Run that command again to finish it, choose another --out,"
-                " or give it up with --restart"
-            )
+    differences = [
+        f"{_OPTIONS.get(name, name)} {_shown(name, old_value)} there,"
+        f" {_shown(name, new_values[name])} here"
+        for name, old_value in old_values.items()
+        if old_value != new_values[name]
+    ]
+    if differences:
+        raise UsageError(
+            f"{out} holds an unfinished crawl with other options: {'; '.join(differences)}."
+            " Run that command again to finish it, choose another --out,"
+            " or give it up with --restart"
+        )
+
+
+def _shown(name: str, value: Any) -> str:
+    """A seed or setting as the command line has it."""
+    if name == "obey_robots":
+        return "is not given" if value else "is given"
+    if value is None:
+        return "is not given"
+    if name in ("delay_ms", "deadline_ms"):
+        return f"is {value / 1000:g}"
+    if isinstance(value, list):
+        return f"{'are' if name == 'seeds' else 'is'} {' '.join(value)}"
+    return f"is {value}"

@@ -64,6 +64,8 @@ class RunResult:
         summary: What the storage holds of this crawl.
         exit_code: 0 done, 1 failed, 130 interrupted, as the command exits.
         out: The output directory.
+        resumable: Whether the same command continues it: it has begun and is not finished.
+        run_pages: How many URLs this run stored; `summary` counts those of earlier runs too.
         elapsed_ms: From the start of the workers to the last page, in this run.
         reason: Why it failed or stopped early; empty when it did neither.
     """
@@ -73,5 +75,7 @@ class RunResult:
     summary: Summary
     exit_code: int
     out: Path
+    resumable: bool
+    run_pages: int
     elapsed_ms: int
     reason: str = ""

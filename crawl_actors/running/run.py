@@ -82,10 +82,12 @@ class _Run:
     broker: StreamsBroker
     storage: SqliteStorage
     began: float = 0.0
+    pages_before: int = 0
     elapsed_ms: int = 0
 
     def perform(self, console: Console, *, given_up: CrawlFile | None) -> RunResult:
         self.began = monotonic()
+        self.pages_before = self.storage.summary(self.crawl.crawl_id).pages
         with Display(console) as display:
             try:
                 self._begin(display, given_up)
@@ -158,12 +160,15 @@ class _Run:
         )
 
     def _result(self, exit_code: int, reason: str) -> RunResult:
+        summary = self.storage.summary(self.crawl.crawl_id)
         return RunResult(
             crawl_id=self.crawl.crawl_id,
             finished=self.crawl.state == "finished",
-            summary=self.storage.summary(self.crawl.crawl_id),
+            summary=summary,
             exit_code=exit_code,
             out=Path(self.options.out),
+            resumable=self.crawl.state == "running",
+            run_pages=summary.pages - self.pages_before,
             elapsed_ms=self.elapsed_ms or self._since_start(),
             reason=reason,
         )

@@ -11,6 +11,7 @@ from dramatiq.errors import BrokerConnectionError
 from crawl_actors.frontier import Frontier, Progress
 from crawl_actors.running.display import Display, finished_pages
 from crawl_actors.running.orphans import Orphans
+from crawl_actors.running.rate import Rate
 from crawl_actors.running.workers import Workers
 from dramatiq_streams import StreamsError
 
@@ -41,8 +42,7 @@ class Watch:
         self._workers = workers
         self._orphans = orphans
         self._display = display
-        self._began = monotonic()
-        self._before: int | None = None
+        self._rate = Rate()
         self._last = Progress(is_known=True, seen=0, open=0, counts={})
         self._away_since: float | None = None
 
@@ -75,11 +75,8 @@ class Watch:
             note = f"waiting for the server: {error}"
             self._endure(error)
         done = finished_pages(self._last)
-        if self._before is None:
-            self._before = done
         self._workers.tend(finished=done)
-        rate = (done - self._before) / max(monotonic() - self._began, 0.1)
-        self._display.show(self._last, rate=rate, note=note)
+        self._display.show(self._last, rate=self._rate.measure(done), note=note)
         return False
 
     def _endure(self, error: Exception) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from time import monotonic
 
+from dramatiq.cli import RET_KILLED
 from dramatiq.logging import get_logger
 
 from crawl_actors.lifeline import RunLifeline
@@ -84,7 +85,7 @@ class Workers:
                 f" with exit code {code}; the end of {self._folder.log}:\n{self._log_end()}"
             )
         backoff = min(_FIRST_BACKOFF_S * 2**self._failures, _LONGEST_BACKOFF_S)
-        self._logger.warning("The workers ended with exit code %r; starting them again.", code)
+        self._logger.warning("%s; starting them again.", _ending(code))
         self._start_at = monotonic() + backoff
 
     def stop(self, *, timeout_s: float) -> None:
@@ -130,3 +131,12 @@ class Workers:
     def _log_end(self) -> str:
         text = self._folder.log.read_text(encoding="utf-8", errors="replace")
         return "\n".join(text.splitlines()[-_LOG_LINES:])
+
+
+def _ending(code: int) -> str:
+    """How the workers ended, as far as the exit code of dramatiq's main process tells."""
+    if code == RET_KILLED:
+        return "A worker was killed, so all of them ended"
+    if code < 0:
+        return f"The workers' main process was killed by signal {-code}"
+    return f"The workers ended with exit code {code}"

@@ -110,6 +110,7 @@ def test_interrupted_demo_stops_everything_and_leaves_nothing(
     [
         (["--pages", "9"], "pages is 9: a site has 10 pages at least"),
         (["--processes", "0"], "processes must be 1 to 256, not 0"),
+        (["--out", "/etc/passwd"], "cannot write to the output directory /etc/passwd"),
         (["--threads", "many"], "argument --threads: invalid int value: 'many'"),
     ],
 )
@@ -118,4 +119,5 @@ def test_wrong_option_is_refused_by_name(arguments: list[str], sentence: str, pl
 
     assert result.returncode == 2
     assert sentence in result.stderr
+    assert "What the crawls left" not in result.stdout
     assert list(place.iterdir()) == []

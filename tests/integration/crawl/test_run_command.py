@@ -100,12 +100,37 @@ def test_several_seeds_are_one_crawl(make_site: MakeSite, start_run: StartRun) -
     [
         ([], "URL"),
         (["ftp://a.example/"], "'ftp://a.example/'"),
-        (["http://a.example/", "--depth", "-1"], "max_depth"),
+        (
+            ["http://a.example/", "--depth", "-1"],
+            "argument --depth: must be a whole number, 0 or more, not '-1'",
+        ),
+        (
+            ["http://a.example/", "--max-pages", "0"],
+            "--max-pages: must be a whole number, 1 or more",
+        ),
+        (["http://a.example/", "--max-retries", "21"], "0 to 20, not '21'"),
+        (
+            ["http://a.example/", "--delay", "-1"],
+            "--delay: must be a number of seconds, 0 to 86400",
+        ),
+        (["http://a.example/", "--delay", "1e9"], "0 to 86400, not '1e9'"),
+        (
+            ["http://a.example/", "--deadline", "0"],
+            "--deadline: must be a number of seconds, 0.001",
+        ),
+        (
+            ["http://a.example/", "--user-agent", ""],
+            "argument --user-agent: must be printable ASCII",
+        ),
+        (["http://a.example/", "--user-agent", "bot-ü"], "not 'bot-ü'"),
+        (["http://a.example/", "--out", ""], "argument --out: must be a directory, not ''"),
+        (["http:///x"], "'http:///x'"),
+        (["http://user:pw@a.example/"], "credentials in URLs are not supported"),
         (["http://a.example/", "--allow", "a b"], "'a b'"),
         (["http://a.example/", "--processes", "0"], "processes"),
         (["http://a.example/", "--delay", "nan"], "nan"),
         (["http://a.example/", "--redis-url", "http://h"], "http://h"),
-        (["http://a.example/", "--user-agent", "1"], "user_agent"),
+        (["http://a.example/", "--user-agent", "1"], "--user-agent"),
     ],
 )
 def test_wrong_usage_exits_with_2_and_names_what_is_wrong(
@@ -128,6 +153,7 @@ def test_server_that_is_not_there_fails_at_once_and_leaves_nothing_to_continue(
 
     assert result.returncode == 1
     assert "127.0.0.1:1" in result.stdout
+    assert "To continue" not in result.stderr
     assert not (tmp_path / "crawl-out" / "crawl.json").exists()
 
 
@@ -145,8 +171,11 @@ def test_interrupted_crawl_is_continued_by_the_same_command(
     assert run.wait() == code
     assert "crawl-actors run" in run.log
     assert not (run.out / "pages.jsonl").exists()
+    assert "To continue where it stopped" in run.log
+    done = len(stored(run.out))
     again = start_run(tree.url())
     assert again.wait() == 0
+    assert f"this run: {len(tree.answers) - done} URLs" in again.log
     assert stored(run.out).keys() == tree.answers.keys()
     assert all(tree.requests[path] == 1 for path in tree.answers)
 
@@ -214,7 +243,7 @@ def test_workers_that_are_killed_are_replaced(tree: Site, start_run: StartRun) -
     tree.is_open.set()
 
     assert run.wait(90) == 0
-    assert "starting them again" in run.log
+    assert "was killed, so all of them ended; starting them again" in run.log
     assert stored(run.out).keys() == tree.answers.keys()
 
 

@@ -1,7 +1,12 @@
+import logging
+import re
+import sys
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
+from crawl_actors.cli import CurrentStderr
 from crawl_actors.frontier import Progress
 from crawl_actors.running.display import Display, describe, finished_pages
 
@@ -30,3 +35,18 @@ def test_terminal_gets_a_live_line_and_a_file_does_not() -> None:
     assert "4 pages" in terminal.getvalue()
     assert "waiting" in terminal.getvalue()
     assert file.getvalue() == ""
+
+
+def test_warning_beside_a_live_line_begins_on_a_line_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal = StringIO()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    record = logging.LogRecord("x", logging.WARNING, "", 0, "starting them again", None, None)
+
+    with Display(Console(file=terminal, force_terminal=True, width=100)) as display:
+        display.show(PROGRESS, rate=1.0)
+        CurrentStderr().handle(record)
+
+    before = terminal.getvalue().split("starting them again")[0]
+    assert not re.search(r"second[^\n\r]*$", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", before))

@@ -11,12 +11,23 @@ def test_seeds_are_normal_forms_each_once() -> None:
     ]
 
 
-@pytest.mark.parametrize("seed", ["ftp://a.example/", "a.example", "http://", "", "http://a b/"])
+@pytest.mark.parametrize(
+    "seed",
+    ["ftp://a.example/", "a.example", "http://", "", "http://a b/", "http:///x", "http:a.example"],
+)
 def test_seed_that_is_no_web_address_is_named(seed: str) -> None:
     with pytest.raises(ValueError, match="http or https") as caught:
         seed_urls(["http://a.example/", seed])
 
     assert repr(seed) in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", ["http://user:pw@a.example/", "https://user@a.example/"])
+def test_seed_with_credentials_is_refused_without_telling_them(seed: str) -> None:
+    with pytest.raises(ValueError, match="credentials in URLs are not supported") as caught:
+        seed_urls([seed])
+
+    assert "user:pw" not in str(caught.value)
 
 
 def test_crawl_without_seeds_is_refused() -> None:

@@ -36,6 +36,7 @@ def test_unknown_setting_is_named_beside_those_there_are() -> None:
         ("allow", (1,)),
         ("user_agent", ""),
         ("user_agent", "two\nlines"),
+        ("user_agent", "bot-ü"),
         ("obey_robots", "no"),
     ],
 )
