@@ -14,7 +14,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
 import redis
@@ -48,12 +48,17 @@ class RobotsAnswer:
     """What a site's robots.txt says about one URL.
 
     *delay_ms* is its Crawl-delay. *unavailable*: the rules could not be read (server error or
-    unreachable), so nothing is allowed for now; ask again in a minute.
+    unreachable), so nothing is allowed for now; ask again in a minute. *cause* then is the error
+    of the request for them, as in `Page`, when one to the site itself failed.
     """
 
     allowed: bool
     delay_ms: int | None = None
     unavailable: bool = False
+    cause: str | None = None
+
+
+_UNKNOWN: Final = RobotsAnswer(allowed=False, unavailable=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,7 @@ class _Known:
 
     text: str | None
     ttl_ms: int
+    cause: str | None = None
 
 
 class Robots:
@@ -93,7 +99,7 @@ class Robots:
         self._token = product_token(user_agent)
         self._fetch = fetch
         self._logger = get_logger(__name__, type(self))
-        self._local: dict[str, tuple[RobotsRules | None, float]] = {}
+        self._local: dict[str, tuple[RobotsRules | RobotsAnswer, float]] = {}
         self._locks = tuple(threading.Lock() for _ in range(_LOCKS))
 
     def check(self, url: str) -> RobotsAnswer:
@@ -104,29 +110,32 @@ class Robots:
             ConnectionClosed: When Redis cannot be reached.
         """
         site = site_of(url)
-        rules, until = self._local.get(site, (None, 0.0))
+        rules, until = self._local.get(site, (_UNKNOWN, 0.0))
         if time.monotonic() >= until:
             # Many threads want the same site at the start of a crawl: one asks, the others wait.
             with self._locks[hash(site) % _LOCKS]:
                 rules = self._rules(site)
-        if rules is None:
-            return RobotsAnswer(allowed=False, unavailable=True)
+        if isinstance(rules, RobotsAnswer):
+            return rules
         return RobotsAnswer(allowed=rules.allow(url), delay_ms=rules.delay_ms)
 
-    def _rules(self, site: str) -> RobotsRules | None:
+    def _rules(self, site: str) -> RobotsRules | RobotsAnswer:
         """The rules of *site*, from this process, from Redis, or from the site itself."""
-        rules, until = self._local.get(site, (None, 0.0))
+        rules, until = self._local.get(site, (_UNKNOWN, 0.0))
         if time.monotonic() < until:
             return rules
         known = self._remembered(site)
         if known is None:
             known = self._ask(site)
             self._remember(site, known)
-        rules = None if known.text is None else RobotsRules(known.text, token=self._token)
+        if known.text is None:
+            rules = RobotsAnswer(allowed=False, unavailable=True, cause=known.cause)
+        else:
+            rules = RobotsRules(known.text, token=self._token)
         self._keep(site, rules, known.ttl_ms)
         return rules
 
-    def _keep(self, site: str, rules: RobotsRules | None, ttl_ms: int) -> None:
+    def _keep(self, site: str, rules: RobotsRules | RobotsAnswer, ttl_ms: int) -> None:
         self._local.pop(site, None)
         self._local[site] = (rules, time.monotonic() + min(ttl_ms, _LOCAL_TTL_MS) / 1000)
         while len(self._local) > _LOCAL_SITES:
@@ -145,13 +154,14 @@ class Robots:
         if value is None or ttl_ms <= 0:
             return None
         try:
-            return _Known(cast("str | None", json.loads(value)["text"]), ttl_ms)
-        except (ValueError, TypeError, KeyError):
+            fields = json.loads(value)
+            return _Known(cast("str | None", fields["text"]), ttl_ms, fields.get("cause"))
+        except (ValueError, TypeError, KeyError, AttributeError):
             self._logger.warning("Replacing what is no robots.txt of ours at %r.", key)
             return None
 
     def _remember(self, site: str, known: _Known) -> None:
-        value = json.dumps({"text": known.text})
+        value = json.dumps({"text": known.text, "cause": known.cause})
         try:
             self._client.set(robots_key(self._namespace, site), value, px=known.ttl_ms)
         except (redis.ConnectionError, redis.TimeoutError) as error:
@@ -170,7 +180,8 @@ class Robots:
                         page.status,
                         page.error,
                     )
-                return known
+                # Another site that cannot be reached says nothing about this one.
+                return known if site_of(url) == site else replace(known, cause=None)
             url = page.redirect_to
         return _Known(EVERYTHING_ALLOWED, RULES_TTL_MS)
 
@@ -183,7 +194,7 @@ def _read(page: Page) -> _Known:
     if 300 <= status < 500 and status != 429:
         return _Known(EVERYTHING_ALLOWED, RULES_TTL_MS)
     wait_ms = max(page.retry_after_ms or 0, RETRY_TTL_MS)
-    return _Known(None, min(wait_ms, _MAX_RETRY_TTL_MS))
+    return _Known(None, min(wait_ms, _MAX_RETRY_TTL_MS), page.error)
 
 
 def _text(page: Page) -> str:

@@ -42,8 +42,11 @@ def visit(crawl: Crawl, url: str, *, attempt: int, slot_ms: int) -> Page | Slot 
     if crawl.settings.obey_robots:
         answer = crawl.robots.check(url)
         if answer.unavailable:
-            refused = _refused(url, "robots_unavailable", "its robots.txt cannot be read")
-            return _again_or(refused, crawl, attempt)
+            because = f": {answer.cause}" if answer.cause else ""
+            text = f"its robots.txt cannot be read{because}"
+            if answer.cause == "unknown_host":
+                return _refused(url, answer.cause, text)
+            return _again_or(_refused(url, "robots_unavailable", text), crawl, attempt)
         if not answer.allowed:
             return _refused(url, "robots", "robots.txt does not allow it")
         crawl_delay_ms = answer.delay_ms

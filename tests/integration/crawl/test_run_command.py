@@ -86,6 +86,15 @@ def test_unreachable_seed_is_an_error_that_is_stored(start_run: StartRun) -> Non
     assert stored(run.out)["/"][2] == "connect"
 
 
+def test_seed_on_a_host_that_does_not_exist_fails_with_that_cause(start_run: StartRun) -> None:
+    # No label is that long, so no name server is asked.
+    run = start_run(f"http://{'a' * 64}.example/", "--processes", "1")
+
+    assert run.wait() == 1
+    assert stored(run.out)["/"][2] == "unknown_host"
+    assert "no page could be fetched: unknown_host (1)" in run.log
+
+
 def test_several_seeds_are_one_crawl(make_site: MakeSite, start_run: StartRun) -> None:
     one, other = make_site({"/": links("/a"), "/a": links()}), make_site({"/": links()})
 

@@ -1,6 +1,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import redis
@@ -138,7 +139,9 @@ def test_a_site_in_trouble_allows_nothing_for_a_short_time(
 ) -> None:
     site.says("", **fields)
 
-    assert make_robots().check(f"{SITE}/a") == UNAVAILABLE
+    answer = make_robots().check(f"{SITE}/a")
+    assert answer.cause == fields.get("error")
+    assert replace(answer, cause=None) == UNAVAILABLE
     assert 0 < redis_client.pttl(robots_key(namespace, SITE)) <= RETRY_TTL_MS
 
 
@@ -341,3 +344,23 @@ def test_a_real_server_is_asked_for_its_rules(
     assert robots.check(f"{url}a") == ALLOWED
     assert raw_server.requests[0].startswith(b"GET /robots.txt HTTP/1.1\r\n")
     assert len(raw_server.requests) == 1
+
+
+def test_why_the_rules_cannot_be_read_is_known_to_other_processes_too(
+    make_robots: MakeRobots, site: Site
+) -> None:
+    site.says("", status=None, error="unknown_host")
+
+    answers = [make_robots().check(f"{SITE}/a"), make_robots().check(f"{SITE}/a")]
+
+    assert answers == [replace(UNAVAILABLE, cause="unknown_host")] * 2
+    assert site.asked == [f"{SITE}/robots.txt"]
+
+
+def test_trouble_of_a_site_that_the_rules_moved_to_is_not_that_of_this_one(
+    make_robots: MakeRobots, site: Site
+) -> None:
+    site.says("", status=301, redirect_to="http://b.example/robots.txt")
+    site.answer("http://b.example/robots.txt", error="unknown_host")
+
+    assert make_robots().check(f"{SITE}/a") == UNAVAILABLE
