@@ -27,8 +27,14 @@ local tolerance, patience = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local time = now()
 local next_free, closed, last = instants(site)
-local soonest = math.max(time, last > 0 and interval > 0 and last + interval or 0)
-local is_new = slot == 0 or slot < closed or soonest > slot + tolerance
+local function start_after_last()
+    return last > 0 and interval > 0 and last + interval or 0
+end
+local soonest = math.max(time, start_after_last())
+local function is_worthless()
+    return slot == 0 or slot < closed or soonest > slot + tolerance
+end
+local is_new = is_worthless()
 if is_new then
     slot = math.max(next_free, closed, soonest)
     next_free = slot + interval

@@ -21,8 +21,11 @@ if is_paused then
     table.remove(streams, 1)
 end
 for _, stream in ipairs(streams) do
-    -- Looked for first: a server that is out of memory refuses XGROUP CREATE wherever it is.
+    -- Looked for first: a server that is out of memory refuses XGROUP CREATE wherever it is, but
+    -- only as the first write of a script, and PERSIST changes nothing. Without a group nobody
+    -- could work off what fills its memory.
     if redis.pcall("XPENDING", stream, group, "-", "+", 1).err then
+        redis.call("PERSIST", stream)
         local reply = redis.pcall("XGROUP", "CREATE", stream, group, "0", "MKSTREAM")
         if reply.err then
             return reply

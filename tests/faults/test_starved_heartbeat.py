@@ -19,9 +19,9 @@ def test_actor_that_starves_its_process_for_longer_than_the_grace_keeps_its_mess
 ) -> None:
     scene = stage(server, lease=DEFAULT_LEASE_MS, disconnect_grace=1_000)
     command = scene.start_victim(host=host)
-    scene.start_survivor()
     scene.actors.starve.send("message", 4)
     scene.wait_until_started("message")
+    scene.start_survivor()
     (holder,) = scene.holders()
 
     scene.wait_until_late(holder, 2_500)
@@ -40,9 +40,10 @@ def test_actor_that_starves_its_process_for_twenty_seconds_keeps_its_message_by_
 ) -> None:
     scene = stage(server, lease=DEFAULT_LEASE_MS)
     command = scene.start_victim(host=host)
-    scene.start_survivor()
-
     scene.actors.starve.send("message", 20)
+    scene.wait_until_started("message")
+
+    scene.start_survivor()
 
     scene.join(seconds=30)
     assert scene.journal.pids("message", "started") == command.worker_pids
