@@ -55,7 +55,7 @@ def test_namespace_is_as_small_after_many_workers_as_after_one(
     scene = stage(start_server(), lease=60_000)
     labels: set[str] = set()
     sizes = []
-    for number in range(4):
+    for number in range(2):
         labels |= scene.send_notes(50, prefix=f"{number}-")
         command = scene.start_victim(processes=2)
         scene.join(seconds=10)

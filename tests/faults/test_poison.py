@@ -30,8 +30,9 @@ def _wait_for_starts(scene: Scene, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("threads", [1, 4])
-@pytest.mark.parametrize(("how", "limit"), [("exit", None), ("segfault", 3), ("out of memory", 3)])
+@pytest.mark.parametrize(
+    ("how", "limit", "threads"), [("exit", None, 4), ("segfault", 3, 1), ("out of memory", 3, 4)]
+)
 def test_killer_is_stopped_and_all_that_was_fetched_with_it_runs_once(
     stage: Stage, server: Server, how: str, limit: int | None, threads: int
 ) -> None:

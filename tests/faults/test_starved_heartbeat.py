@@ -23,6 +23,7 @@ def test_actor_that_starves_its_process_for_longer_than_the_grace_keeps_its_mess
     scene.wait_until_started("message")
     scene.start_survivor()
     (holder,) = scene.holders()
+    scene.start_survivor()
 
     scene.wait_until_late(holder, 2_500)
     scene.wait_for_heartbeats()
