@@ -86,7 +86,7 @@ def test_unknown_lane_of_a_message_fails_when_it_is_sent(
     assert queue.count() == 0
 
 
-@pytest.mark.parametrize("priority", ["high", None, True])
+@pytest.mark.parametrize("priority", ["high", True])
 def test_priority_that_is_no_number_fails_when_it_is_sent(
     broker: StreamsBroker, priority: Any
 ) -> None:
