@@ -147,5 +147,12 @@ class DramatiqCommand:
         except psutil.NoSuchProcess:
             return []
         self._known.update({child.pid: child for child in children})
-        living = [child for child in children if child.status() != psutil.STATUS_ZOMBIE]
+        living = filter(_is_alive, children)
         return sorted(living, key=lambda child: (child.create_time(), child.pid))
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
