@@ -15,6 +15,7 @@ from dramatiq_streams.scope import Scope
 from dramatiq_streams.watch import Watch
 from tests.conftest import MakeBroker
 from tests.support.servers import Server
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -82,7 +83,11 @@ def test_server_knows_a_connection_until_it_is_closed(
     caretaker.close()
 
     assert while_open == {number}
-    assert liveness.connected([number, 2**60]) == frozenset()
+    # The server reads of the close when it comes to it.
+    wait_until(
+        lambda: liveness.connected([number, 2**60]) == frozenset(),
+        message="the server has seen the connection close",
+    )
     other.close()
 
 
