@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from . import clock
 from .keys import GROUP, RELEASED
-from .messages import Entry
+from .messages import Entry, Recovered
 from .scope import Scope
 from .scripts import Runs, Scripts
 
@@ -26,14 +25,6 @@ RECOVER_LIMIT = 100
 RECOVER_CALLS = 20
 
 _START = "0-0"
-
-
-@dataclass(frozen=True, slots=True)
-class Recovered:
-    """What one round of recovery did."""
-
-    released: int
-    dead_lettered: int
 
 
 class Leases:

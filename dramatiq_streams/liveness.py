@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from .executor import Executor
 from .identity import Identity
 from .keys import GROUP, RELEASED
+from .messages import Recovered
 from .scope import Scope
 from .scripts import Scripts
 
@@ -39,14 +40,6 @@ class Pulse:
 
     neighbours: dict[str, Identity]
     late: list[Late]
-
-
-@dataclass(frozen=True, slots=True)
-class Freed:
-    """What became of a dead consumer's deliveries."""
-
-    released: int
-    dead_lettered: int
 
 
 class Liveness:
@@ -109,7 +102,7 @@ class Liveness:
         heartbeat_ms: int | None,
         max_deliveries: int,
         dead_ttl_ms: int,
-    ) -> Freed:
+    ) -> Recovered:
         """Free all that *consumer* holds, for whoever reads next.
 
         Nothing happens if it has sent a heartbeat after *heartbeat_ms*; None when it is provably
@@ -134,7 +127,7 @@ class Liveness:
                 ttl=dead_ttl_ms,
             )
             released, dead_lettered = released + freed, dead_lettered + given_up
-        return Freed(released, dead_lettered)
+        return Recovered(released, dead_lettered)
 
     def forget(
         self, queue_name: str, consumer: str, *, heartbeat_ms: int | None, host: str | None

@@ -50,6 +50,14 @@ class RetryHandOver:
     delay_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What became of deliveries that their worker died with."""
+
+    released: int
+    dead_lettered: int
+
+
 class DeliveredMessage(MessageProxy):
     """A message that was read from a queue, with the entry it came from."""
 

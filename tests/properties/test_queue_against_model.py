@@ -17,8 +17,7 @@ from hypothesis.stateful import (
 
 from dramatiq_streams.dead_letters import Reason
 from dramatiq_streams.keys import RELEASED
-from dramatiq_streams.leases import Recovered
-from dramatiq_streams.messages import Entry, RetryHandOver
+from dramatiq_streams.messages import Entry, Recovered, RetryHandOver
 from tests.properties.queue_model import Item, QueueModel
 from tests.properties.queue_under_test import DEAD_TTL_MS, LANES, QUEUE, QueueUnderTest, Rooms
 from tests.support.servers import Server
