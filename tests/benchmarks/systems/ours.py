@@ -1,0 +1,41 @@
+"""StreamsBroker, with all its defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dramatiq_streams import StreamsBroker
+from tests.benchmarks.systems.dramatiq_family import DramatiqSystem
+from tests.benchmarks.systems.interface import URL, Send
+
+
+class Ours(DramatiqSystem):
+    """StreamsBroker; `send_many` is its `enqueue_many`."""
+
+    name = "ours"
+    title = "StreamsBroker"
+
+    broker: StreamsBroker
+
+    @staticmethod
+    def make_broker(url: str) -> StreamsBroker:
+        return StreamsBroker(url=url)
+
+    def send(self, one: Send) -> None:
+        if one.lane is None:
+            super().send(one)
+        else:
+            self.actor.send_with_options(
+                args=self.arguments(one), delay=one.delay_ms, lane=one.lane
+            )
+
+    def send_many(self, sends: Sequence[Send]) -> None:
+        make = self.actor.message_with_options
+        (delay_ms,) = {one.delay_ms for one in sends}
+        messages = (
+            self.actor.message(URL, one.number)
+            if one.lane is None and not one.task_ms
+            else make(args=self.arguments(one), **({"lane": one.lane} if one.lane else {}))
+            for one in sends
+        )
+        self.broker.enqueue_many(messages, delay=delay_ms)
