@@ -1,72 +1,26 @@
-"""dramatiq's Consumer: what to read, when, and how much."""
+"""dramatiq's Consumer: hands out what is fetched, in order, and settles it."""
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 from dramatiq.broker import Consumer, MessageProxy
 from dramatiq.errors import BrokerConnectionError, ConnectionClosed, DecodeError
 from dramatiq.logging import get_logger
 
 from . import clock
-from .errors import GroupMissing
-from .events import Event
 from .executor import Executor
+from .fetching import Fetcher
 from .isolation import Isolation
-from .lanes import Credits, Lanes
 from .messages import DeliveredMessage, Entry, decode
-from .queues import Queues, Reading
+from .outages import Outages, Ride
 from .settlement import Settlement
-
-#: Milliseconds to wait for a delayed message that is due and that the server cannot forward.
-STALLED_MS = 100.0
-
-#: Milliseconds to sleep for when nothing is delayed: another consumer may know better.
-NOTHING_DUE_MS = 60_000.0
-
-#: Milliseconds after which a paused queue is looked at again.
-PAUSED_MS = 250.0
-
-#: After this many blocking reads in a row that brought nothing, the next read is a full one.
-QUIET_ROUNDS = 5
 
 #: Seconds between two looks of a consumer that has nothing to do any more but to be closed.
 RETREAT_SECONDS = 0.05
-
-
-class _Forwarding:
-    """Forwards delayed messages the moment they are due, while the consumer is blocked.
-
-    An `Alarm` on a second connection: what it forwards wakes a blocked consumer, this or another.
-    """
-
-    def __init__(self, queue_name: str, queues: Queues) -> None:
-        self._queue_name = queue_name
-        self._queues = queues
-        self._due_at_ms: float | None = None
-
-    def expect(self, reading: Reading) -> None:
-        """Note when the next message is due, as *reading* has found."""
-        if reading.next_due_ms is None:
-            self._due_at_ms = None
-            return
-        is_stalled = reading.next_due_ms == 0 and reading.forwarded == 0
-        wait_ms = STALLED_MS if is_stalled else reading.next_due_ms
-        self._due_at_ms = clock.monotonic_ms() + wait_ms
-
-    def seconds_left(self) -> float:
-        """Seconds until the next message is due."""
-        if self._due_at_ms is None:
-            return NOTHING_DUE_MS / 1000
-        return max(self._due_at_ms - clock.monotonic_ms(), 0.0) / 1000
-
-    def ring(self) -> None:
-        """Forward what is due now."""
-        self.expect(self._queues.read(self._queue_name, 0, shares=(), acks=()))
 
 
 class StreamsConsumer(Consumer):
@@ -78,51 +32,47 @@ class StreamsConsumer(Consumer):
 
     def __init__(
         self,
-        queue_name: str,
+        fetcher: Fetcher,
         *,
-        prefetch: int,
         timeout_ms: int,
-        lease_ms: int,
-        lanes: Lanes,
         connection: Executor,
-        queues: Queues,
-        forwarder: Queues,
         settlement: Settlement,
         isolation: Isolation,
         retreat: threading.Event,
-        register: Callable[[], None],
+        outages: Outages,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
-        self.queue_name = queue_name
-        self.prefetch = prefetch
+        self.queue_name = fetcher.queue_name
         self.timeout_ms = timeout_ms
-        self._lease_ms = lease_ms
-        self._lane_count = len(lanes.names)
-        self._credits = Credits(lanes)
+        self._fetcher = fetcher
         self._connection = connection
-        self._queues = queues
         self._settlement = settlement
+        self._holdings = settlement.holdings
         self._isolation = isolation
         self._retreat = retreat
-        self._register = register
-        self._holdings = settlement.holdings
+        self._outages = outages
+        self._ride = Ride(outages, f"read queue {self.queue_name!r}", retreat)
         self._buffer: deque[Entry] = deque()
-        self._last_ids: list[str] = []
-        self._forwarding = _Forwarding(queue_name, forwarder)
-        self._reconcile_at_ms = 0.0
-        self._quiet_rounds = 0
-        self._is_ready = False
-        self._is_paused = False
         self._is_closed = False
 
     def __next__(self) -> MessageProxy | None:
         """Hand out the next message, or None when none came within the timeout.
+
+        Under a Worker an outage is ridden out: what is fetched is handed out, then None.
 
         Raises:
             BrokerConnectionError: The server cannot be reached or cannot serve; nothing is lost.
         """
         if self._is_closed:
             raise ConnectionClosed("The consumer is closed.")
+        try:
+            return self._next()
+        except BrokerConnectionError as error:
+            self._ride.endure(error)
+            self._fetcher.begin_anew()
+            return None
+
+    def _next(self) -> DeliveredMessage | None:
         deadline_ms = clock.monotonic_ms() + self.timeout_ms
         left_ms: float = self.timeout_ms
         while (message := self._next_buffered(left_ms)) is None and left_ms > 0:
@@ -130,8 +80,8 @@ class StreamsConsumer(Consumer):
                 self._withdraw()
                 return None
             if not self._buffer:
-                with self._holdings.carrying():
-                    self._fetch(left_ms)
+                self._buffer.extend(self._fetcher.fetch(left_ms))
+                self._ride.succeed()
             left_ms = deadline_ms - clock.monotonic_ms()
         return message
 
@@ -170,7 +120,7 @@ class StreamsConsumer(Consumer):
         if self._is_closed:
             return
         self._is_closed = True
-        self._holdings.disown(self)
+        self._fetcher.disown()
         buffered = list(self._buffer)
         self._buffer.clear()
         try:
@@ -187,19 +137,28 @@ class StreamsConsumer(Consumer):
     def _settle(
         self, message: DeliveredMessage, settle: Callable[[DeliveredMessage], None]
     ) -> None:
-        try:
-            settle(message)
-        except BrokerConnectionError as error:
-            # The Worker would try again until the server is back, and its process never end.
-            if not self._retreat.is_set():
-                raise
-            self.logger.warning(
-                "Message %r of queue %r could not be settled, and its worker stops: it will be"
-                " delivered again. %s",
-                message.message_id,
-                self.queue_name,
-                error,
-            )
+        ride = Ride(self._outages, f"settle messages of queue {self.queue_name!r}", self._retreat)
+        while True:
+            try:
+                settle(message)
+            except BrokerConnectionError as error:
+                if self._retreat.is_set():
+                    self._leave_behind(message, error)
+                    return
+                ride.endure(error)
+            else:
+                ride.succeed()
+                return
+
+    def _leave_behind(self, message: DeliveredMessage, error: BrokerConnectionError) -> None:
+        """The worker stops, and would not for as long as the server is away."""
+        self.logger.warning(
+            "Message %r of queue %r could not be settled, and its worker stops: it will be"
+            " delivered again. %s",
+            message.message_id,
+            self.queue_name,
+            error,
+        )
 
     def _next_buffered(self, left_ms: float) -> DeliveredMessage | None:
         """The next message that may be handed out within *left_ms*; the others stay buffered."""
@@ -247,146 +206,3 @@ class StreamsConsumer(Consumer):
         except BaseException:
             self._buffer.appendleft(entry)  # `close` gives it back.
             raise
-
-    def _fetch(self, left_ms: float) -> None:
-        """Get something into the buffer, or wait up to *left_ms* for a reason to try again."""
-        try:
-            if not self._is_ready:
-                self._queues.ensure_groups(self.queue_name)
-                self._register()
-                self._is_ready = True
-            self._reconcile()
-            budget = self._holdings.room(self.prefetch, owner=self)
-            if budget <= 0:
-                self._wait_for_room(left_ms)
-            elif budget < self._lane_count:
-                if not self._read(budget):
-                    self._wait(left_ms)
-            elif self._is_quiet() or not self._read(budget):
-                self._block(left_ms)
-        except GroupMissing as error:
-            self._create_groups(error)
-
-    def _is_quiet(self) -> bool:
-        """Whether the last round brought nothing: then the next may block at once.
-
-        Whatever changes wakes a blocked consumer. Should that one die of it, the others notice
-        when they read again after a few rounds.
-        """
-        return self._quiet_rounds % QUIET_ROUNDS > 0 and not self._holdings.has_acks
-
-    def _wait_for_room(self, left_ms: float) -> None:
-        """All that may be held is held: wait for an ack, but go on forwarding what is due."""
-        wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000)
-        has_room = self._holdings.wait_for_room(self.prefetch, owner=self, timeout_ms=wait_ms)
-        if not has_room and (wait_ms < left_ms or self._holdings.has_acks):
-            self._read(0)
-
-    def _read(self, budget: int) -> bool:
-        acks = self._holdings.take_acks()
-        shares = self._credits.grant(budget)
-        begun_ms = clock.monotonic_ms()
-        try:
-            with self._holdings.reading():
-                reading = self._queues.read(
-                    self.queue_name,
-                    budget,
-                    shares=shares,
-                    acks=acks,
-                    watch=0 < budget < self._lane_count,
-                )
-                self._hold(reading.entries, begun_ms)
-        except BaseException:
-            self._holdings.put_back(acks)
-            raise
-        self._settlement.confirm(acks, reading.refused)
-        self._note_pause(reading.is_paused)
-        self._buffer.extend(reading.entries)
-        self._spend(reading.entries)
-        self._forwarding.expect(reading)
-        self._last_ids = reading.last_ids
-        return bool(reading.entries)
-
-    def _wait(self, wait_ms: float) -> None:
-        """Wait for something to read without taking it: the budget may not be enough for it."""
-        if not self._last_ids or not self._holdings.pause_carrying():
-            return
-        try:
-            self._queues.wait(
-                self.queue_name,
-                math.ceil(wait_ms),
-                last_ids=self._last_ids,
-                alarm=self._forwarding,
-            )
-        finally:
-            self._holdings.resume_carrying()
-
-    def _block(self, wait_ms: float) -> None:
-        """Wait for something to read and take it, an entry of each lane at most."""
-        if not self._holdings.pause_carrying():
-            return
-        begun_ms = clock.monotonic_ms()
-        try:
-            if self._is_paused:
-                time.sleep(min(wait_ms, PAUSED_MS) / 1000)
-                return
-            with self._holdings.reading():
-                blocked = self._queues.read_blocking(
-                    self.queue_name, math.ceil(wait_ms), alarm=self._forwarding
-                )
-                self._hold(blocked.entries, begun_ms, wait_ms)
-        finally:
-            self._holdings.resume_carrying()
-        for wake in blocked.wakes:
-            self._holdings.acknowledge(wake)
-        self._quiet_rounds = 0 if blocked.entries or blocked.wakes else self._quiet_rounds + 1
-        self._buffer.extend(blocked.entries)
-
-    def _hold(self, entries: Sequence[Entry], begun_ms: float, wait_ms: float = 0.0) -> None:
-        """Note *entries*, delivered at some time in a read that blocked for up to *wait_ms*.
-
-        Half a lease is allowed for between the delivery and now. A read that took longer than it
-        may block was answered long ago, and this process was stopped meanwhile.
-        """
-        self._settlement.events.tell(Event.FETCHED, self.queue_name)
-        answered_ms = min(clock.monotonic_ms(), begun_ms + wait_ms)
-        for entry in entries:
-            entry.leased_at_ms = max(begun_ms, answered_ms - self._lease_ms / 2)
-        self._holdings.add(entries, owner=self)
-
-    def _reconcile(self) -> None:
-        """After an error, and now and then: give back what a lost reply has left in our name."""
-        now_ms = clock.monotonic_ms()
-        if now_ms < self._reconcile_at_ms:
-            return
-        with self._holdings.reconciling() as is_alone:
-            if is_alone:
-                self._queues.release_unheld(self.queue_name, self._holdings.known())
-        self._reconcile_at_ms = now_ms + self._lease_ms
-
-    def _create_groups(self, error: GroupMissing) -> None:
-        """The queue was flushed, evicted or lost with its server: begin anew. Or it is paused."""
-        try:
-            if not self._queues.ensure_groups(self.queue_name):
-                self._note_pause(True)
-                return
-            self.logger.warning("Queue %r had to be created again: %s", self.queue_name, error)
-        except GroupMissing as again:
-            raise ConnectionClosed(f"The consumer group cannot be created: {again}") from again
-        # The other lanes may have been read before the missing one was found: a lost reply.
-        self._reconcile_at_ms = 0.0
-
-    def _note_pause(self, is_paused: bool) -> None:
-        if is_paused:
-            self._quiet_rounds = 0  # The next round has to ask whether it is over.
-        if is_paused and not self._is_paused:
-            self.logger.info("Queue %r is paused: nothing is read from it.", self.queue_name)
-        elif self._is_paused and not is_paused:
-            self.logger.info("Queue %r is not paused any more.", self.queue_name)
-        self._is_paused = is_paused
-
-    def _spend(self, entries: Iterable[Entry]) -> None:
-        counts = [0] * self._lane_count
-        for entry in entries:
-            counts[entry.lane - 1] += 1
-        self._credits.spend(counts)

@@ -15,6 +15,7 @@ from dramatiq.logging import get_logger
 
 from . import clock
 from .errors import StreamsError
+from .outages import Outages
 
 #: After a failure a duty is tried again this soon, unless its interval is shorter.
 RETRY_MS = 1_000.0
@@ -36,11 +37,11 @@ class Duty:
 class Maintenance:
     """Runs *duties* in their order, each at its interval, until it is stopped."""
 
-    def __init__(self, duties: list[Duty]) -> None:
+    def __init__(self, duties: list[Duty], outages: Outages) -> None:
         self.logger = get_logger(__name__, type(self))
         self._duties = duties
+        self._outages = outages
         self._stopping = threading.Event()
-        self._failing: set[str] = set()
         self._thread = threading.Thread(
             target=self._run, name="dramatiq-streams-maintenance", daemon=True
         )
@@ -76,22 +77,11 @@ class Maintenance:
             duty.run()
         except (BrokerConnectionError, StreamsError) as error:
             interval_ms = min(interval_ms, RETRY_MS)
-            self._note_failure(duty, error)
+            self._outages.note_failure(duty.name, error)
         except Exception:
             # The thread must live: without it every lease of this process would be lost.
             interval_ms = min(interval_ms, RETRY_MS)
             self.logger.exception("Unexpected failure: %s. It will be tried again.", duty.name)
         else:
-            self._note_success(duty)
+            self._outages.note_success(duty.name)
         duty.due_at_ms = clock.monotonic_ms() + interval_ms
-
-    def _note_failure(self, duty: Duty, error: Exception) -> None:
-        if not self._failing:
-            self.logger.warning("Cannot %s now, will try again: %s", duty.name, error)
-        self._failing.add(duty.name)
-
-    def _note_success(self, duty: Duty) -> None:
-        if duty.name in self._failing:
-            self._failing.discard(duty.name)
-            if not self._failing:
-                self.logger.info("All duties succeed again, at last: %s.", duty.name)

@@ -25,11 +25,13 @@ from .draining import Drain
 from .errors import StreamsError
 from .events import Event
 from .executor import Executor, Presence
+from .fetching import Fetcher
 from .isolation import Isolation
 from .leases import Leases, extend_interval_ms, recover_interval_ms
 from .liveness import Liveness
 from .maintenance import Duty, Maintenance
 from .options import BrokerOptions, ProducerOptions
+from .outages import Outages
 from .outbox import Outbox
 from .producer import Producer
 from .queues import Queues
@@ -59,6 +61,7 @@ class Process:
         self._scope = Scope(options.namespace, options.lanes, name)
         self._isolation = Isolation()
         self._retreat = threading.Event()
+        self._outages = Outages()
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._starting = threading.Lock()
@@ -121,33 +124,52 @@ class Process:
         return found
 
     def consume(self, queue_name: str, *, prefetch: int, timeout_ms: int) -> StreamsConsumer:
-        """A new consumer of *queue_name*; its deliveries are kept alive from now on."""
-        self.check_server()
+        """A new consumer of *queue_name*; its deliveries are kept alive from now on.
+
+        Raises:
+            BrokerConnectionError: The server cannot be reached, and no Worker runs here.
+            UnsupportedServer: It is older than Redis 6.2.
+        """
+        try:
+            self.check_server()
+        except BrokerConnectionError:
+            if not self._outages.are_ridden_out:
+                raise
         settlement = self.settlement(queue_name)
         self._start_maintenance()
-        self.introduce(queue_name)
         if self._drain is not None:  # a worker may be all that is left to send what is spooled
             self._drain.start()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
         self._readers[queue_name] = connection.presence
-        return StreamsConsumer(
+        fetcher = Fetcher(
             queue_name,
             prefetch=prefetch,
-            timeout_ms=timeout_ms,
             lease_ms=self._options.lease_ms,
             lanes=self._options.lanes,
-            connection=connection,
             queues=self._queues(connection),
             forwarder=self.queues,
             settlement=settlement,
+            register=lambda: self._enter(queue_name, connection),
+        )
+        return StreamsConsumer(
+            fetcher,
+            timeout_ms=timeout_ms,
+            connection=connection,
+            settlement=settlement,
             isolation=self._isolation,
             retreat=self._retreat,
-            register=lambda: self._watch(connection).register(queue_name),
+            outages=self._outages,
         )
+
+    def _enter(self, queue_name: str, connection: Executor) -> None:
+        self.check_server()
+        self.introduce(queue_name)
+        self._watch(connection).register(queue_name)
 
     def advance(self) -> None:
         """Let consumers fetch: a worker starts."""
         self._retreat.clear()
+        self._outages.are_ridden_out = True
 
     def retreat(self, unstarted: Iterable[MessageProxy]) -> None:
         """Give back *unstarted* and fetch nothing more: the worker of this process stops."""
@@ -210,7 +232,7 @@ class Process:
     def _start_maintenance(self) -> None:
         with self._starting:
             if self._maintenance is None:
-                self._maintenance = Maintenance(self._duties())
+                self._maintenance = Maintenance(self._duties(), self._outages)
                 self._maintenance.start()
 
     def _duties(self) -> list[Duty]:

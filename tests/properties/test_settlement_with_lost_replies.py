@@ -27,8 +27,10 @@ from dramatiq_streams.consumer import StreamsConsumer
 from dramatiq_streams.dead_letters import DeadLetters
 from dramatiq_streams.delays import Delays
 from dramatiq_streams.executor import Executor
+from dramatiq_streams.fetching import Fetcher
 from dramatiq_streams.isolation import Isolation
 from dramatiq_streams.messages import DeliveredMessage, RetryHandOver, encode
+from dramatiq_streams.outages import Outages
 from dramatiq_streams.queues import Queues
 from dramatiq_streams.scope import Scope
 from dramatiq_streams.settlement import Settlement
@@ -71,7 +73,7 @@ class FlakyExecutor(Executor):
 
 
 class SettlementMachine(RuleBasedStateMachine):
-    """A worker with one consumer at a time, which it replaces after each error."""
+    """A worker with one consumer at a time, which rides errors out or is replaced after one."""
 
     def __init__(self, url: str, namespace: str) -> None:
         super().__init__()
@@ -87,6 +89,7 @@ class SettlementMachine(RuleBasedStateMachine):
             dead_letters=DeadLetters(self.executor, scope, ttl_ms=DEAD_TTL_MS),
             on_settled=self.isolation.leave,
         )
+        self.outages = Outages()
         self.consumer = self.new_consumer()
         self.numbers = itertools.count(1)
         self.running: list[DeliveredMessage] = []
@@ -97,19 +100,24 @@ class SettlementMachine(RuleBasedStateMachine):
         self.rejected: Counter[int] = Counter()
 
     def new_consumer(self) -> StreamsConsumer:
-        return StreamsConsumer(
+        fetcher = Fetcher(
             QUEUE,
             prefetch=PREFETCH,
-            timeout_ms=1,
             lease_ms=3_600_000,
             lanes=LANES,
-            connection=self.executor,
             queues=self.queues,
             forwarder=self.queues,
             settlement=self.settlement,
+            register=lambda: None,
+        )
+        return StreamsConsumer(
+            fetcher,
+            timeout_ms=1,
+            connection=self.executor,
+            settlement=self.settlement,
             isolation=self.isolation,
             retreat=threading.Event(),
-            register=lambda: None,
+            outages=self.outages,
         )
 
     @rule(lane=st.integers(1, 3), count=st.integers(1, 4))
@@ -121,9 +129,10 @@ class SettlementMachine(RuleBasedStateMachine):
             self.expected[number] += 1
 
     @precondition(lambda self: self.expected.total() > self.delivered.total())
-    @rule(plan=faults)
-    def take_a_message(self, plan: list[str]) -> None:
+    @rule(plan=faults, is_worker=st.booleans())
+    def take_a_message(self, plan: list[str], is_worker: bool) -> None:
         self.executor.plan.extend(plan)
+        self.outages.are_ridden_out = is_worker
         try:
             message = next(self.consumer)
         except BrokerConnectionError:
@@ -131,6 +140,7 @@ class SettlementMachine(RuleBasedStateMachine):
             return
         finally:
             self.executor.plan.clear()
+            self.outages.are_ridden_out = False
         if isinstance(message, DeliveredMessage):
             self.note_delivery(message)
 
@@ -249,7 +259,10 @@ class SettlementMachine(RuleBasedStateMachine):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # a failure is made small before it is shown
-def test_what_is_settled_is_settled_once_whatever_gets_lost(server: Server, namespace: str) -> None:
+def test_what_is_settled_is_settled_once_whatever_gets_lost(
+    server: Server, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dramatiq_streams.outages.LONGEST_PAUSE_SECONDS", 0.0)
     numbers = itertools.count()
 
     def machine() -> SettlementMachine:
@@ -264,7 +277,7 @@ def test_what_was_read_before_a_lane_was_found_missing_is_given_back(
 ) -> None:
     machine = SettlementMachine(server.url, namespace)
     machine.enqueue(1, 1)
-    machine.take_a_message([])
+    machine.take_a_message([], is_worker=False)
     machine.acknowledge(0, [])
 
     machine.lose_an_empty_lane(3)

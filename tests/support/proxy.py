@@ -1,6 +1,7 @@
 """A loopback TCP proxy in front of a server that loses requests and replies on command."""
 
 import contextlib
+import math
 import re
 import socket
 import socketserver
@@ -20,6 +21,8 @@ from .waiting import wait_until
 _logger = get_logger(__name__)
 
 _POLL_SECONDS = 0.02
+# A slow connection brings a piece of a reply this often.
+_PIECE_SECONDS = 0.02
 
 
 @dataclass(slots=True)
@@ -46,6 +49,7 @@ class FaultyProxy:
     def __init__(self, upstream: Server | str | tuple[str, int]) -> None:
         self.counts: Counter[str] = Counter()
         self.commands: Counter[str] = Counter()
+        self.bytes_per_second = math.inf
         self._upstream = upstream.socket if isinstance(upstream, Server) else upstream
         self._faults: list[_Fault] = []
         self._connections: set[_Connection] = set()
@@ -89,6 +93,10 @@ class FaultyProxy:
         """Hold back the replies to matching requests, by default to all, until `heal`."""
         self._add(_Fault("delay", re.compile(pattern, re.DOTALL), times, seconds))
 
+    def throttle(self, bytes_per_second: float) -> None:
+        """Let replies through no faster than this on each connection, until `heal`."""
+        self.bytes_per_second = bytes_per_second
+
     def refuse(self) -> None:
         """Cut all connections and refuse new ones, as a server that is down does."""
         with self._lock:
@@ -114,9 +122,10 @@ class FaultyProxy:
         )
 
     def heal(self) -> None:
-        """Forget every fault that has not struck yet, and take connections again."""
+        """Forget every fault that has not struck yet, and serve all connections at full speed."""
         with self._lock:
             self._faults.clear()
+        self.bytes_per_second = math.inf
         self.accept()
 
     def close(self) -> None:
@@ -212,7 +221,20 @@ class _Connection:
                     return
                 if fault is not None and self._ended.wait(fault.seconds):
                     return
-                self.client.sendall(reply)
+                if not self._send_slowly(reply):
+                    return
+
+    def _send_slowly(self, reply: bytes) -> bool:
+        """Send *reply* as fast as is allowed; returns whether the connection still stands."""
+        left = memoryview(reply)
+        while left:
+            speed = self.proxy.bytes_per_second
+            count = len(left) if speed == math.inf else math.ceil(speed * _PIECE_SECONDS)
+            self.client.sendall(left[:count])
+            left = left[count:]
+            if speed < math.inf and self._ended.wait(_PIECE_SECONDS):
+                return False
+        return True
 
 
 class _Listener(socketserver.ThreadingTCPServer):

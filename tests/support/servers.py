@@ -54,6 +54,7 @@ class Server:
         self._appendonly = appendonly
         self._tcp = tcp
         self._process: subprocess.Popen[bytes] | None = None
+        self._answers_loading = False
         self._clients: list[redis.Redis] = []
         self._directory = Path(tempfile.mkdtemp(prefix="ds-"))
         if len(os.fsencode(self.socket)) > _SOCKET_PATH_LIMIT:
@@ -114,10 +115,11 @@ class Server:
         self._clients.append(client)
         return client
 
-    def start(self) -> None:
+    def start(self, *, wait_until_loaded: bool = True) -> None:
         """Start it, and return when it answers and has loaded its data; nothing if it runs."""
         if self._process is not None:
             return
+        self._answers_loading = not wait_until_loaded
         if not self._tcp or self.port:
             self._start_once()
             return
@@ -208,6 +210,8 @@ class Server:
         with redis.Redis(unix_socket_path=self.socket, socket_timeout=5, retry=once) as client:
             try:
                 return bool(client.ping())
+            except redis.BusyLoadingError:
+                return self._answers_loading
             except redis.AuthenticationError:  # its configuration asks for a password
                 return True
             except (redis.ConnectionError, redis.TimeoutError):  # not listening, or still loading

@@ -7,6 +7,7 @@ from dramatiq.errors import ConnectionClosed
 
 from dramatiq_streams.errors import CommandFailed
 from dramatiq_streams.maintenance import RETRY_MS, Duty, Maintenance
+from dramatiq_streams.outages import Outages
 from tests.support.waiting import wait_until
 
 
@@ -50,7 +51,9 @@ class Done:
 
 def test_all_duties_run_at_once_in_their_order(clock: FakeClock) -> None:
     done = Done()
-    maintenance = Maintenance([done.duty("b", 100), done.duty("a", 300), done.duty("c", 200)])
+    maintenance = Maintenance(
+        [done.duty("b", 100), done.duty("a", 300), done.duty("c", 200)], Outages()
+    )
 
     wait_ms = maintenance.run_once()
 
@@ -60,7 +63,7 @@ def test_all_duties_run_at_once_in_their_order(clock: FakeClock) -> None:
 
 def test_each_duty_runs_again_after_its_own_interval(clock: FakeClock) -> None:
     done = Done()
-    maintenance = Maintenance([done.duty("often", 100), done.duty("seldom", 250)])
+    maintenance = Maintenance([done.duty("often", 100), done.duty("seldom", 250)], Outages())
 
     for _ in range(11):
         maintenance.run_once()
@@ -72,7 +75,7 @@ def test_each_duty_runs_again_after_its_own_interval(clock: FakeClock) -> None:
 
 def test_wait_is_the_time_until_the_next_duty(clock: FakeClock) -> None:
     done = Done()
-    maintenance = Maintenance([done.duty("often", 100), done.duty("seldom", 250)])
+    maintenance = Maintenance([done.duty("often", 100), done.duty("seldom", 250)], Outages())
     maintenance.run_once()
     clock.advance(70)
 
@@ -85,7 +88,7 @@ def test_wait_is_the_time_until_the_next_duty(clock: FakeClock) -> None:
 def test_interval_begins_when_a_duty_is_done(clock: FakeClock) -> None:
     done = Done()
     done.afterwards["slow"] = lambda: clock.advance(500)
-    maintenance = Maintenance([done.duty("slow", 100)])
+    maintenance = Maintenance([done.duty("slow", 100)], Outages())
 
     wait_ms = maintenance.run_once()
 
@@ -95,7 +98,7 @@ def test_interval_begins_when_a_duty_is_done(clock: FakeClock) -> None:
 def test_overdue_duty_leaves_a_pause_all_the_same(clock: FakeClock) -> None:
     done = Done()
     done.afterwards["slow"] = lambda: clock.advance(50)
-    maintenance = Maintenance([done.duty("late", 0), done.duty("slow", 100)])
+    maintenance = Maintenance([done.duty("late", 0), done.duty("slow", 100)], Outages())
 
     wait_ms = maintenance.run_once()
 
@@ -104,7 +107,7 @@ def test_overdue_duty_leaves_a_pause_all_the_same(clock: FakeClock) -> None:
 
 def test_interval_is_asked_anew_each_time(clock: FakeClock) -> None:
     intervals = iter([100.0, 300.0])
-    maintenance = Maintenance([Duty("one", lambda: None, lambda: next(intervals))])
+    maintenance = Maintenance([Duty("one", lambda: None, lambda: next(intervals))], Outages())
 
     first = maintenance.run_once()
     clock.advance(100)
@@ -120,7 +123,7 @@ def test_failed_duty_is_tried_again_soon(
 ) -> None:
     done = Done()
     done.failures["one"] = error
-    maintenance = Maintenance([done.duty("one", interval_ms)])
+    maintenance = Maintenance([done.duty("one", interval_ms)], Outages())
 
     wait_ms = maintenance.run_once()
 
@@ -130,7 +133,9 @@ def test_failed_duty_is_tried_again_soon(
 def test_one_failure_does_not_keep_the_other_duties_from_running(clock: FakeClock) -> None:
     done = Done()
     done.failures = {"a": ConnectionClosed("gone"), "b": ZeroDivisionError("a defect")}
-    maintenance = Maintenance([done.duty("a", 100), done.duty("b", 100), done.duty("c", 100)])
+    maintenance = Maintenance(
+        [done.duty("a", 100), done.duty("b", 100), done.duty("c", 100)], Outages()
+    )
 
     maintenance.run_once()
 
@@ -143,7 +148,7 @@ def test_failure_and_recovery_are_logged_once(
     caplog.set_level(logging.INFO)
     done = Done()
     done.failures = {"extend": ConnectionClosed("gone"), "recover": ConnectionClosed("gone")}
-    maintenance = Maintenance([done.duty("extend", 100), done.duty("recover", 100)])
+    maintenance = Maintenance([done.duty("extend", 100), done.duty("recover", 100)], Outages())
 
     for _ in range(5):
         maintenance.run_once()
@@ -155,8 +160,8 @@ def test_failure_and_recovery_are_logged_once(
 
     logged = [(record.levelname, record.getMessage()) for record in caplog.records]
     assert logged == [
-        ("WARNING", "Cannot extend now, will try again: gone"),
-        ("INFO", "All duties succeed again, at last: recover."),
+        ("WARNING", "Cannot extend now; all is tried until it succeeds: gone"),
+        ("INFO", "Can recover again, as all else, after 0.5 seconds."),
     ]
 
 
@@ -164,7 +169,7 @@ def test_second_failure_after_a_recovery_is_logged_again(
     clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     done = Done()
-    maintenance = Maintenance([done.duty("extend", 100)])
+    maintenance = Maintenance([done.duty("extend", 100)], Outages())
 
     for failing in (True, True, False, True, True):
         done.failures = {"extend": ConnectionClosed("gone")} if failing else {}
@@ -180,7 +185,7 @@ def test_defect_is_logged_with_its_traceback_every_time(
 ) -> None:
     done = Done()
     done.failures = {"one": ZeroDivisionError("a defect")}
-    maintenance = Maintenance([done.duty("one", 100)])
+    maintenance = Maintenance([done.duty("one", 100)], Outages())
 
     maintenance.run_once()
     clock.advance(100)
@@ -194,7 +199,7 @@ def test_defect_is_logged_with_its_traceback_every_time(
 def test_stopping_skips_the_duties_that_are_left(clock: FakeClock) -> None:
     done = Done()
     duties = [done.duty("a", 100), done.duty("b", 100)]
-    maintenance = Maintenance([done.duty("first", 100), *duties])
+    maintenance = Maintenance([done.duty("first", 100), *duties], Outages())
     done.afterwards["first"] = maintenance.stop
 
     maintenance.run_once()
@@ -205,7 +210,7 @@ def test_stopping_skips_the_duties_that_are_left(clock: FakeClock) -> None:
 def test_thread_runs_duties_until_it_is_stopped() -> None:
     done = Done()
     done.failures = {"one": ZeroDivisionError("a defect")}
-    maintenance = Maintenance([done.duty("one", 5)])
+    maintenance = Maintenance([done.duty("one", 5)], Outages())
 
     maintenance.start()
     wait_until(lambda: len(done.names) >= 3, message="three rounds")
@@ -215,7 +220,7 @@ def test_thread_runs_duties_until_it_is_stopped() -> None:
 
 
 def test_stop_before_start_and_a_second_stop_do_nothing() -> None:
-    maintenance = Maintenance([Done().duty("one", 100)])
+    maintenance = Maintenance([Done().duty("one", 100)], Outages())
 
     maintenance.stop()
     maintenance.stop()
@@ -223,7 +228,7 @@ def test_stop_before_start_and_a_second_stop_do_nothing() -> None:
 
 def test_duty_may_stop_its_own_thread() -> None:
     done = Done()
-    maintenance = Maintenance([done.duty("last", 1)])
+    maintenance = Maintenance([done.duty("last", 1)], Outages())
     done.afterwards["last"] = maintenance.stop
 
     maintenance.start()

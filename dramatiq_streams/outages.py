@@ -1,0 +1,91 @@
+"""One line in the log when the server fails this process, one when it serves again.
+
+A worker has a thread for each queue, one for its leases, and those that run actors: all of them
+notice an outage, and none of them ends with it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+
+from dramatiq.logging import get_logger
+
+from . import clock
+
+#: Seconds until something that failed is tried again: at most at first, and at most at all.
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 1.0
+
+
+class Outages:
+    """What fails in this process, and since when."""
+
+    def __init__(self) -> None:
+        self.logger = get_logger(__name__, type(self))
+        #: Whether a Worker runs. It answers an error by CRITICAL lines and by new consumers, one
+        #: every three seconds, so it is spared; everybody else gets the error.
+        self.are_ridden_out = False
+        self._changing = threading.Lock()
+        self._failing: set[str] = set()
+        self._since_ms = 0.0
+
+    def note_failure(self, deed: str, error: Exception) -> None:
+        """*deed*, as in "read queue 'default'", has failed; an outage begins if none is on."""
+        with self._changing:
+            is_first = not self._failing
+            self._failing.add(deed)
+            if is_first:
+                self._since_ms = clock.monotonic_ms()
+        if is_first:
+            self.logger.warning("Cannot %s now; all is tried until it succeeds: %s", deed, error)
+
+    def note_success(self, deed: str) -> None:
+        """*deed* has succeeded; the outage is over if nothing else is known to fail."""
+        if deed not in self._failing:
+            return
+        with self._changing:
+            self._failing.discard(deed)
+            is_over = not self._failing
+        if is_over:
+            seconds = (clock.monotonic_ms() - self._since_ms) / 1000
+            self.logger.info("Can %s again, as all else, after %.1f seconds.", deed, seconds)
+
+
+class Ride:
+    """What one thread does in an outage: tries again, after longer and longer pauses.
+
+    Args:
+        deed: What it tries, as in "read queue 'default'".
+        interrupting: Ends a pause when it is set.
+    """
+
+    def __init__(self, outages: Outages, deed: str, interrupting: threading.Event) -> None:
+        self._outages = outages
+        self._deed = deed
+        self._interrupting = interrupting
+        self._failures = 0
+
+    def endure(self, error: Exception) -> None:
+        """Wait until it is time to try again; not at all after the first failure in a row.
+
+        A connection that was closed while nobody used it is no outage.
+
+        Raises:
+            Exception: *error*, where outages are not ridden out.
+        """
+        if not self._outages.are_ridden_out:
+            raise error
+        self._failures += 1
+        if self._failures == 1:
+            return
+        self._outages.note_failure(self._deed, error)
+        longest = FIRST_PAUSE_SECONDS * 2.0 ** min(self._failures - 2, 10)
+        # Never in step: all processes notice an outage together.
+        self._interrupting.wait(min(longest, LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0))
+
+    def succeed(self) -> None:
+        """What was tried has succeeded."""
+        if self._failures:
+            self._failures = 0
+            self._outages.note_success(self._deed)
