@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import redis
 from dramatiq.actor import Actor
 from dramatiq.broker import Broker
-from dramatiq.common import q_name
 from dramatiq.errors import QueueJoinTimeout
 from dramatiq.message import Message
 from dramatiq.middleware import Middleware, default_middleware
 
 from . import clock
+from .arguments import (
+    canonical_queue_name,
+    checked_actor_name,
+    checked_interval,
+    checked_message,
+    checked_messages,
+    checked_middleware,
+    checked_patience,
+)
+from .causes import IMPOSSIBLE, Causes
 from .connections import Connections
 from .consumer import StreamsConsumer
-from .errors import (
-    EnqueueUnconfirmed,
-    NotEnqueued,
-    NotReplicated,
-    PartlyEnqueued,
-)
+from .errors import EnqueueUnconfirmed, NotEnqueued, NotReplicated, PartlyEnqueued
 from .messages import DeliveredMessage
 from .middleware.hand_back import HandBack
 from .middleware.lease_guard import LeaseGuard
+from .middleware.option_guard import OptionGuard
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
     DEFAULT_DISCONNECT_GRACE_MS,
@@ -42,7 +45,6 @@ from .options import (
     DEFAULT_WAIT_TIMEOUT_MS,
     BrokerOptions,
     ProducerOptions,
-    checked_messages,
     checked_prefetch,
     checked_queue_name,
     checked_timeout,
@@ -50,6 +52,7 @@ from .options import (
 from .outbox import Outgoing
 from .preparing import Preparing
 from .process import Process
+from .vetting import Vetting
 
 
 class StreamsBroker(Broker):
@@ -131,16 +134,19 @@ class StreamsBroker(Broker):
         #: What `Metrics` counts.
         self.events = self._connections.events
         self._processes: dict[int, Process] = {}
-        self._causes = threading.local()
-        if middleware is None:
-            middleware = [make() for make in default_middleware]
+        self._causes = Causes()
+        default = middleware is None
+        given = [m() for m in default_middleware] if default else checked_middleware(middleware)
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
-        super().__init__(middleware=[*own, *middleware])
+        super().__init__(middleware=[*own, *given])
+        self._vetting = Vetting(self.middleware)
+        self.add_middleware(OptionGuard(self._vetting), after=HandBack)
         self.actor_options.add("lane")
         self._preparing = Preparing(
             self.options,
             max_message_bytes=self._producing.max_message_bytes,
             actors=self.actors,
+            vetting=self._vetting,
             emit_before=self.emit_before,
         )
 
@@ -163,8 +169,11 @@ class StreamsBroker(Broker):
         """Declare *actor* and its queue.
 
         Raises:
+            InvalidOption: Its name or an option is not possible.
             UnknownLane: Its option `lane` names none of the broker's lanes.
         """
+        checked_actor_name(actor.actor_name)
+        self._vetting.check_actor(actor.options)
         self.options.lanes.choose({}, actor.options, actor.priority)
         super().declare_actor(actor)
 
@@ -174,8 +183,7 @@ class StreamsBroker(Broker):
         Raises:
             InvalidOption: *queue_name* is no possible name.
         """
-        if queue_name not in self.queues:
-            checked_queue_name(queue_name)
+        if checked_queue_name(queue_name) not in self.queues:
             self.emit_before("declare_queue", queue_name)
             self.queues[queue_name] = None
             self.emit_after("declare_queue", queue_name)
@@ -219,7 +227,8 @@ class StreamsBroker(Broker):
             if message.is_being_retried:
                 return self._retry(message, delay)
             message = message.message
-        with self._keeping_its_cause():
+        message = checked_message(message)
+        with self._causes.kept():
             outgoing = self._preparing.prepare(message, delay)
             try:
                 self._process.producer.send(outgoing)
@@ -228,19 +237,6 @@ class StreamsBroker(Broker):
                 raise
         self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
-
-    @contextmanager
-    def _keeping_its_cause(self) -> Iterator[None]:
-        """If sending fails, keep the message that caused it: its pipeline would end here."""
-        try:
-            yield
-        except NotReplicated:
-            raise
-        except Exception:
-            cause = getattr(self._causes, "message", None)
-            if isinstance(cause, DeliveredMessage):
-                cause.must_stay = True
-            raise
 
     def enqueue_many(
         self, messages: Iterable[Message[Any]], *, delay: int | None = None
@@ -257,7 +253,7 @@ class StreamsBroker(Broker):
         """
         waiting = checked_messages(messages)
         for message in waiting:
-            self._preparing.check(message, delay)
+            self._preparing.check_new(message, delay)
         enqueued: list[Message[Any]] = []
         later = waiting
         while later:
@@ -270,7 +266,7 @@ class StreamsBroker(Broker):
                     error, enqueued=enqueued, unconfirmed=[], unsent=later
                 ) from error
             later = later[len(chunk) :]
-            with self._keeping_its_cause():
+            with self._causes.kept():
                 self._send_chunk(chunk, enqueued, later=later)
         return enqueued
 
@@ -286,12 +282,8 @@ class StreamsBroker(Broker):
         if signal != "process_message":
             super().emit_after(signal, *args, **kwargs)
             return
-        # What middleware enqueues now, the message has caused; dramatiq swallows its failures.
-        self._causes.message = args[0]
-        try:
+        with self._causes.of(args[0]):
             super().emit_after(signal, *args, **kwargs)
-        finally:
-            self._causes.message = None
 
     def get_declared_queues(self) -> set[str]:
         """The names of all queues declared so far."""
@@ -299,7 +291,7 @@ class StreamsBroker(Broker):
 
     def flush(self, queue_name: str) -> None:
         """Drop all messages of a queue: waiting, delivered, delayed and dead."""
-        self._process.queues.purge(q_name(queue_name))
+        self._process.queues.purge(canonical_queue_name(queue_name))
 
     def flush_all(self) -> None:
         """Drop all messages of all declared queues."""
@@ -317,11 +309,13 @@ class StreamsBroker(Broker):
         Raises:
             QueueJoinTimeout: *timeout* has passed.
         """
-        deadline_ms = None if timeout is None else clock.monotonic_ms() + timeout
-        while self._process.queues.size(q_name(queue_name)):
+        name, pause_ms = canonical_queue_name(queue_name), checked_interval(interval)
+        patience_ms = checked_patience(timeout)
+        deadline_ms = None if patience_ms is None else clock.monotonic_ms() + patience_ms
+        while self._process.queues.size(name):
             if deadline_ms is not None and clock.monotonic_ms() >= deadline_ms:
                 raise QueueJoinTimeout(queue_name)
-            time.sleep(interval / 1000)
+            time.sleep(pause_ms / 1000)
 
     def close(self) -> None:
         """Stop this process's thread and close its connections; a later call opens them anew."""
@@ -332,7 +326,11 @@ class StreamsBroker(Broker):
     def _retry(self, message: DeliveredMessage, delay: int | None) -> Message[Any]:
         # Until the hand-over is prepared, and unless it is done, the original must stay.
         message.must_stay = True
-        outgoing = self._preparing.prepare_retry(message, delay)
+        try:
+            outgoing = self._preparing.prepare_retry(message, delay)
+        except IMPOSSIBLE as error:
+            message.give_up(error)
+            raise
         settlement = self._process.settlement(message.queue_name)
         if settlement.hand_over(message, outgoing.as_retry()):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)

@@ -6,13 +6,14 @@ of what was delivered stays right; a delayed message is removed at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
 from dramatiq.errors import DecodeError
-from dramatiq.message import Message
 
+from .bodies import parsed
 from .browsing import Browsing, State, StoredMessage
 from .keys import GROUP, RELEASED
 from .scope import Scope
@@ -110,9 +111,10 @@ class Cancellations:
 
 def _has_id(body: bytes, message_id: str) -> bool:
     # Decoding is slow, and JSON that does not contain the id need not be decoded.
-    if body.startswith(b"{") and message_id.encode() not in body:
+    is_plain = json.dumps(message_id) == f'"{message_id}"'
+    if is_plain and body.startswith(b"{") and message_id.encode() not in body:
         return False
     try:
-        return bool(Message.decode(body).message_id == message_id)
+        return parsed(body).message_id == message_id
     except DecodeError:
         return False

@@ -34,8 +34,9 @@ from dramatiq.errors import (
 )
 from dramatiq.message import Message
 
-#: How much of a message's arguments an error shows.
+#: How much of a message's arguments an error shows, and how much of an option's value.
 _MOST_SHOWN = 200
+_MOST_OF_A_VALUE = 500
 
 
 class StreamsError(DramatiqError):
@@ -51,7 +52,7 @@ class InvalidOption(StreamsError, ValueError):
     @classmethod
     def of(cls, name: str, value: object, allowed: str) -> InvalidOption:
         """The error for option *name*, naming its value and what would be *allowed*."""
-        return cls(f"{name}={value!r} is not possible: {name} must be {allowed}.")
+        return cls(f"{name}={_shown(value)} is not possible: {name} must be {allowed}.")
 
 
 class UnknownLane(InvalidOption):
@@ -175,6 +176,14 @@ class NotReplicated(StreamsError, BrokerConnectionError):
         self.unconfirmed: list[Message[Any]] = []
         self.unsent = list(unsent)
         self.confirmed_by = confirmed_by
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # a number of more digits than Python writes; or it is the user's code
+        text = f"({type(value).__name__}, which has no text)"
+    return text if len(text) <= _MOST_OF_A_VALUE else f"{text[:_MOST_OF_A_VALUE]}..."
 
 
 def _named(messages: Sequence[Message[Any]]) -> str:

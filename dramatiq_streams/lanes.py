@@ -6,6 +6,7 @@ in a higher lane cannot starve it (deficit round robin, Shreedhar and Varghese 1
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -75,9 +76,10 @@ class Lanes:
         Raises:
             InvalidOption: *priority* is not a number.
         """
-        if isinstance(priority, bool) or not isinstance(priority, int | float):
+        is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
+        if not is_number or not -math.inf <= priority <= math.inf:  # type: ignore[operator]
             raise InvalidOption.of("priority", priority, "a number; below 0 comes sooner")
-        shift = (priority > 0) - (priority < 0)
+        shift = (priority > 0) - (priority < 0)  # type: ignore[operator]
         return min(max(self.default_position + shift, 1), len(self.names))
 
     def choose(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,8 +10,12 @@ from typing import Any
 from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 
+from .bodies import parsed
+
 #: What Retries and the Worker have left in a message; without them it begins anew.
 SPENT_OPTIONS = ("retries", "traceback", "requeue_timestamp", "eta")
+
+_COUNT = re.compile(r"[0-9]{1,18}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Letter:
             reason=text(b"reason"),
             error=text(b"error"),
             lane=text(b"lane"),
-            deliveries=int(deliveries) if deliveries.isdecimal() else 0,
+            deliveries=int(deliveries) if _COUNT.match(deliveries) else 0,
             body=body,
             message=_decoded(body),
         )
@@ -92,11 +97,9 @@ class LetterFilter:
 
 def _decoded(body: bytes) -> Message[Any] | None:
     try:
-        message: Message[Any] = Message.decode(body)
+        return parsed(body)
     except DecodeError:
         return None
-    is_message = isinstance(message.options, dict) and isinstance(message.actor_name, str)
-    return message if is_message else None
 
 
 def _text_of(letter: Letter) -> str:

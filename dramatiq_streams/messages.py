@@ -7,10 +7,10 @@ from typing import Any
 
 from dramatiq.broker import MessageProxy
 from dramatiq.common import q_name
-from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 
 from . import clock
+from .bodies import parsed
 
 
 @dataclass(slots=True, eq=False)
@@ -78,6 +78,11 @@ class DeliveredMessage(MessageProxy):
         """The message itself, its options as middleware left them."""
         return self._message
 
+    def give_up(self, error: Exception) -> None:
+        """Make a dead letter of it when it is settled, with *error* as the reason."""
+        self.fail()
+        self.stuff_exception(error)
+
     @property
     def exception(self) -> BaseException | None:
         """What the actor raised, until the message is settled."""
@@ -109,25 +114,10 @@ def decode(entry: Entry, queue_name: str) -> DeliveredMessage:
     """Turn *entry* into the message that a consumer of *queue_name* hands out.
 
     Raises:
-        DecodeError: The body is no message, or its fields have types that dramatiq cannot handle.
+        DecodeError: The body is no message, or one that dramatiq cannot handle.
     """
-    message: Message[Any] = Message.decode(entry.body)
-    wrong = [name for name, kind in _FIELDS if not isinstance(getattr(message, name), kind)]
-    if wrong:
-        error = TypeError(f"wrong type of {', '.join(wrong)}")
-        raise DecodeError(f"The message is malformed: {error}.", entry.body, error)
+    message = parsed(entry.body)
     if message.queue_name != queue_name:
         message = message.copy(queue_name=queue_name)
     message.options.pop("eta", None)
     return DeliveredMessage(message, entry)
-
-
-_FIELDS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
-    ("queue_name", str),
-    ("actor_name", str),
-    ("args", tuple),
-    ("kwargs", dict),
-    ("options", dict),
-    ("message_id", str),
-    ("message_timestamp", (int, float)),
-)

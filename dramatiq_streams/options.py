@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dramatiq.broker import MessageProxy
 from dramatiq.common import q_name
-from dramatiq.message import Message
 
 from .errors import InvalidOption
 from .lanes import DEFAULT_LANES, Lanes
@@ -158,27 +156,17 @@ def checked_delay(delay: object) -> int:
     return math.ceil(delay)  # type: ignore[call-overload, no-any-return]
 
 
-def checked_messages(messages: Iterable[Any]) -> list[Message[Any]]:
-    """Return *messages* as a list.
+def delay_until(eta: object, *, now_ms: int) -> int | None:
+    """The delay that the message option `eta` (epoch milliseconds) asks for, None if it is None.
 
     Raises:
-        InvalidOption: It is no iterable, or one of them is no message.
+        InvalidOption: It is no instant.
     """
-    allowed = "an iterable of messages, as `actor.message(...)` makes them"
-    if isinstance(messages, Message | MessageProxy) or not isinstance(messages, Iterable):
-        raise InvalidOption.of("messages", messages, allowed)
-    found = list(messages)
-    for message in found:
-        if not isinstance(message, Message | MessageProxy):
-            raise InvalidOption.of("messages", message, allowed)
-    return found
-
-
-def delay_until(eta: object, *, now_ms: int) -> int | None:
-    """The delay that the message option `eta` (epoch milliseconds) asks for, None if none."""
+    if eta is None:
+        return None
     # Not `math.isfinite`: it fails on integers that no float can hold.
     if isinstance(eta, bool) or not isinstance(eta, int | float) or not abs(eta) < math.inf:
-        return None
+        raise InvalidOption.of("eta", eta, "milliseconds since 1970, or None")
     return min(max(math.ceil(eta) - now_ms, 0), LONGEST_DELAY_MS)
 
 

@@ -6,15 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dramatiq.actor import Actor
-from dramatiq.common import q_name
 from dramatiq.logging import get_logger
 from dramatiq.message import Message
 
 from . import clock
+from .arguments import canonical_queue_name
+from .bodies import MOST_NESTED, too_deep
 from .errors import InvalidOption, MessageTooLarge
 from .messages import DeliveredMessage, encode
-from .options import BrokerOptions, checked_delay, checked_queue_name, delay_until
+from .options import BrokerOptions, checked_delay, delay_until
 from .outbox import Outgoing
+from .vetting import Vetting, as_message
 
 #: How many messages are sent, at the most, before the replies are read.
 CHUNK = 1_000
@@ -32,12 +34,14 @@ class Preparing:
         *,
         max_message_bytes: int,
         actors: Mapping[str, Actor[Any, Any]],
+        vetting: Vetting,
         emit_before: Callable[..., None],
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._options = options
         self._max_message_bytes = max_message_bytes
         self._actors = actors
+        self._vetting = vetting
         self._emit_before = emit_before
 
     def check(
@@ -48,11 +52,29 @@ class Preparing:
         Raises:
             InvalidOption: The queue, the lane, the priority or the delay is not possible.
         """
-        checked_queue_name(q_name(message.queue_name))
+        canonical_queue_name(message.queue_name)
         self._lane(message, fallback)
-        if delay is None:
+        if delay is not None:
+            return checked_delay(delay)
+        try:
             return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
-        return checked_delay(delay)
+        except InvalidOption:
+            if fallback is None:
+                raise
+            return None
+
+    def check_new(self, message: Message[Any], delay: int | None) -> None:
+        """Refuse a new message that cannot be enqueued, or run, or lead to its next step.
+
+        Raises:
+            InvalidOption: As `check`, or an option of dramatiq's middleware is not possible.
+        """
+        step: Message[Any] | None = message
+        while step is not None:
+            self.check(step, delay)
+            self._vetting.check_message(step.options)
+            step = as_message(step.options.get("pipe_target"))
+            delay = step.options.get("delay") if step is not None else None
 
     def prepare(self, message: Message[Any], delay: int | None) -> Outgoing:
         """Prepare a new message; `before_enqueue` is emitted.
@@ -61,6 +83,7 @@ class Preparing:
             InvalidOption: As `check`.
             MessageTooLarge: It has more than `max_message_bytes`.
         """
+        self.check_new(message, delay)
         outgoing = self._prepared(message, delay)
         if len(outgoing.body) > self._max_message_bytes:
             raise MessageTooLarge(
@@ -103,7 +126,7 @@ class Preparing:
         self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
         self._emit_before("enqueue", message, delay)
         # Only now: middleware may have changed the options.
-        return Outgoing(message, self._lane(message, fallback), encode(message), delay)
+        return Outgoing(message, self._lane(message, fallback), _encoded(message), delay)
 
     def _lane(self, message: Message[Any], fallback: int | None) -> int:
         """The message's lane; *fallback* for a retry whose own is no longer there."""
@@ -115,3 +138,22 @@ class Preparing:
             if fallback is None:
                 raise
             return fallback
+
+
+def _encoded(message: Message[Any]) -> bytes:
+    """*message* as it is stored.
+
+    Raises:
+        InvalidOption: It is nested so deeply that no worker could handle it.
+    """
+    try:
+        body = encode(message)
+        found = too_deep(message, body)
+    except RecursionError:
+        found = f"nested more than {MOST_NESTED} deep"
+    if found is not None:
+        raise InvalidOption(
+            f"Message {message.message_id} of actor {message.actor_name!r} is not possible:"
+            f" its arguments or options are {found}."
+        )
+    return body

@@ -13,6 +13,7 @@ import redis
 
 from . import sentinel
 from .errors import InvalidOption
+from .parameters import checked_parameters, checked_url
 
 #: Seconds to wait for a reply, unless the user says otherwise; blocking reads add their own time.
 DEFAULT_SOCKET_TIMEOUT = 10.0
@@ -64,7 +65,7 @@ def completed(given: Mapping[str, Any]) -> dict[str, Any]:
     """*given* with our defaults where it says nothing.
 
     Raises:
-        InvalidOption: A timeout is not possible.
+        InvalidOption: A value is not possible.
     """
     parameters = {**_DEFAULTS, **{name: given[name] for name in given if given[name] is not None}}
     for name in _DEFAULTS:
@@ -73,6 +74,7 @@ def completed(given: Mapping[str, Any]) -> dict[str, Any]:
         if not is_number or not 0 < value <= LONGEST_SOCKET_TIMEOUT:
             allowed = f"a number of seconds above 0, at most {LONGEST_SOCKET_TIMEOUT}"
             raise InvalidOption.of(name, value, allowed)
+    checked_parameters(parameters)
     return parameters
 
 
@@ -108,7 +110,9 @@ def _pool_of_url(url: str | None, parameters: Mapping[str, Any]) -> redis.Connec
         return redis.ConnectionPool(**{**parameters, **embedded_pool_parameters(url)})
     if url.partition("://")[0] in sentinel.SCHEMES:
         return redis.ConnectionPool(**sentinel.sentinel_pool_parameters(url, parameters))
-    return redis.ConnectionPool.from_url(url, **parameters)
+    pool = redis.ConnectionPool.from_url(url, **parameters)
+    checked_url(url)
+    return pool
 
 
 def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:

@@ -8,6 +8,7 @@ from typing import Any
 from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 
+from dramatiq_streams.bodies import parsed
 from dramatiq_streams.browsing import StoredMessage
 from dramatiq_streams.letters import Letter
 
@@ -79,8 +80,6 @@ def _made_ms(stored: StoredMessage, message: Message[Any] | None) -> int | None:
 
 def _decoded(body: bytes) -> Message[Any] | None:
     try:
-        message: Message[Any] = Message.decode(body)
+        return parsed(body)
     except DecodeError:
         return None
-    is_message = isinstance(message.kwargs, dict) and isinstance(message.message_timestamp, int)
-    return message if is_message else None

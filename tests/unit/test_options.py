@@ -149,10 +149,18 @@ def test_eta_is_a_delay_from_now_and_never_negative(eta: float, delay: int) -> N
 
 
 @pytest.mark.parametrize(
-    "eta", [None, "tomorrow", True, math.nan, math.inf, -math.inf, [1], b"1"], ids=repr
+    "eta", ["tomorrow", True, math.nan, math.inf, -math.inf, [1], b"1"], ids=repr
 )
-def test_eta_that_is_no_instant_is_no_delay(eta: Any) -> None:
-    assert delay_until(eta, now_ms=1_000) is None
+def test_eta_that_is_no_instant_is_named_with_what_is_allowed(eta: Any) -> None:
+    with pytest.raises(InvalidOption) as raised:
+        delay_until(eta, now_ms=1_000)
+
+    assert f"eta={eta!r} is not possible" in str(raised.value)
+    assert "milliseconds since 1970, or None" in str(raised.value)
+
+
+def test_eta_of_none_is_no_delay() -> None:
+    assert delay_until(None, now_ms=1_000) is None
 
 
 @pytest.mark.parametrize(

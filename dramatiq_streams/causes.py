@@ -1,0 +1,52 @@
+"""What middleware sends after an actor, a callback or the next step of a pipeline, and its cause.
+
+dramatiq swallows what goes wrong then: acknowledged, the message would end there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .errors import NotReplicated
+from .messages import DeliveredMessage
+
+#: What our checks and encoders raise: trying again would end the same way.
+IMPOSSIBLE = (ValueError, TypeError, RecursionError)
+
+
+class Causes:
+    """Knows which message each thread is about."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    @contextmanager
+    def of(self, message: object) -> Iterator[None]:
+        """Whatever this thread sends meanwhile, *message* has caused."""
+        self._of_thread.message = message
+        try:
+            yield
+        finally:
+            self._of_thread.message = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """If sending fails, the message that caused it stays, to be delivered again.
+
+        What never can be sent makes a dead letter of it, with the reason.
+        """
+        cause = getattr(self._of_thread, "message", None)
+        try:
+            yield
+        except NotReplicated:
+            raise
+        except IMPOSSIBLE as error:
+            if isinstance(cause, DeliveredMessage):
+                cause.give_up(error)
+            raise
+        except Exception:
+            if isinstance(cause, DeliveredMessage):
+                cause.must_stay = True
+            raise
