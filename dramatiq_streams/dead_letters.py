@@ -25,6 +25,7 @@ class Reason(StrEnum):
     ACTOR_NOT_FOUND = "actor_not_found"
     UNDECODABLE = "undecodable"
     MAX_DELIVERIES = "max_deliveries"
+    MIGRATED = "migrated"
 
 
 class DeadLetters:

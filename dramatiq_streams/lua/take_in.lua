@@ -26,24 +26,21 @@ RETURNS
 --- @include "now"
 --- @include "postpone"
 --- @include "wake_one"
+--- @include "turn_of"
+--- @include "note_row"
 
 local wake, delayed, delayed_messages, lane, spools = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local spool, row, previous, delivery = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local lane_name, message, delay, ttl = ARGV[5], ARGV[6], tonumber(ARGV[7]), ARGV[8]
 
-local last = tonumber(redis.call("HGET", spools, spool) or 0)
-if tonumber(row) <= last then
-    return 0
+local turn = turn_of(spools, spool, row, previous)
+if turn < 1 then
+    return turn
 end
-if previous > last then
-    return -1
-end
--- Add first: a server that is out of memory refuses this, and then the row must not be noted.
 if delay < 0 then
     redis.call("XADD", lane, "*", "m", message)
 elseif postpone(delayed, delayed_messages, delivery, lane_name, message, now() + delay) then
     wake_one(wake)
 end
-redis.call("HSET", spools, spool, row)
-redis.call("PEXPIRE", spools, ttl)
+note_row(spools, spool, row, ttl)
 return 1

@@ -8,7 +8,7 @@ from importlib.resources.abc import Traversable
 
 import pytest
 
-from dramatiq_streams.scripts import Scripts
+from dramatiq_streams.migration.scripts import MigrationScripts
 
 PACKAGES = ("dramatiq_streams", "crawl_actors")
 SCRIPT_LIMIT = 60
@@ -96,7 +96,7 @@ def test_each_script_of_the_broker_has_a_method() -> None:
     names = {script.name for script in SCRIPTS if script.package == "dramatiq_streams"}
 
     assert names
-    assert names <= set(vars(Scripts))
+    assert names <= set(dir(MigrationScripts))
 
 
 @each_script
@@ -135,7 +135,7 @@ def test_only_the_last_key_or_argument_is_variadic(script: LuaFile) -> None:
     "script", [script for script in SCRIPTS if script.package == "dramatiq_streams"], ids=str
 )
 def test_header_names_are_the_parameters_of_the_method(script: LuaFile) -> None:
-    method = getattr(Scripts, script.name)
+    method = getattr(MigrationScripts, script.name)
     _self, *parameters = inspect.signature(method).parameters.values()
 
     documented = [
