@@ -5,11 +5,13 @@ Read with plain commands: what moves meanwhile may be missed or seen twice.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from .bodies import is_text
 from .errors import GroupMissing, InvalidOption
 from .executor import Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED
@@ -18,7 +20,12 @@ from .scope import Scope
 #: How many messages are fetched at once. A message may be large.
 FETCH = 200
 
+#: Some 30,000 years after 1970.
+FARTHEST_ETA = 10**15
+
 _START = "0-0"
+_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}\Z")
+_DELAYED_CURSOR = re.compile(r"(-?[0-9]{1,16}):(.*)\Z", re.DOTALL)
 
 
 class State(StrEnum):
@@ -101,10 +108,8 @@ class Browsing:
     def _position(self, after: str | None) -> tuple[int, str]:
         if after is None:
             return 0, _START
-        lane, colon, entry = after.partition(":")
-        milliseconds, dash, number = entry.partition("-")
-        is_entry = milliseconds.isdecimal() and dash and number.isdecimal()
-        if not colon or not is_entry or lane not in self._scope.lanes.names:
+        lane, _, entry = after.partition(":")
+        if not is_entry_id(entry) or lane not in self._scope.lanes.names:
             raise InvalidOption.of("after", after, "LANE:ENTRY, as the page before has it")
         return self._scope.lanes.names.index(lane), entry
 
@@ -181,16 +186,15 @@ class Browsing:
         while True:
             limit = ("LIMIT", offset, FETCH, "WITHSCORES")
             flat = self._executor.execute("ZRANGE", keys.delayed, least, "+inf", "BYSCORE", *limit)
-            pairs = [(int(float(s)), d.decode()) for d, s in zip(*[iter(flat)] * 2, strict=True)]
-            wanted = [pair for pair in pairs if last is None or pair > last]
+            pairs = [(_eta(score), raw) for raw, score in zip(*[iter(flat)] * 2, strict=True)]
+            wanted = [pair for pair in pairs if last is None or (pair[0], _text(pair[1])) > last]
             ids = [delivery for _, delivery in wanted]
             found = self._executor.execute("HMGET", keys.delayed_messages, *ids) if ids else []
             for (eta, delivery), packed in zip(wanted, found, strict=True):
                 if packed is not None:
-                    lane, _, body = packed.partition(b":")
-                    yield StoredMessage(
-                        queue_name, State.DELAYED, lane.decode(), delivery, body, eta=eta
-                    )
+                    lane, body = _unpacked(packed)
+                    place = _text(delivery)
+                    yield StoredMessage(queue_name, State.DELAYED, lane, place, body, eta=eta)
             if len(pairs) < FETCH:
                 return
             offset += FETCH
@@ -199,10 +203,31 @@ class Browsing:
 def _delayed_position(after: str | None) -> tuple[str, tuple[int, str] | None]:
     if after is None:
         return "-inf", None
-    eta, colon, delivery = after.partition(":")
-    if not colon or not eta.isdecimal():
+    match = _DELAYED_CURSOR.match(after)
+    if not match or not is_text(after):
         raise InvalidOption.of("after", after, "ETA:DELIVERY, as the page before has it")
-    return eta, (int(eta), delivery)
+    eta = int(match[1])
+    return "-inf" if eta <= -FARTHEST_ETA else str(eta), (eta, match[2])
+
+
+def is_entry_id(text: str) -> bool:
+    """Whether *text* is the id of a stream's entry."""
+    return bool(_ENTRY.match(text)) and max(_order(text)) < 2**64
+
+
+def _eta(score: bytes) -> int:
+    """Scores of strangers may be infinite."""
+    return int(min(max(float(score), -FARTHEST_ETA), FARTHEST_ETA))
+
+
+def _unpacked(packed: bytes) -> tuple[str, bytes]:
+    """The lane and the body of a delayed message; without a colon it is nobody's message."""
+    lane, colon, body = packed.partition(b":")
+    return (_text(lane), body) if colon else ("", packed)
+
+
+def _text(name: bytes) -> str:
+    return name.decode(errors="backslashreplace")
 
 
 def _order(entry: str) -> tuple[int, int]:

@@ -51,6 +51,8 @@ class SigningEncoder(Encoder):
         accept_unsigned: bool = False,
     ) -> None:
         checked = _checked_keys(keys)
+        if encoder is not None and not isinstance(encoder, Encoder):
+            raise InvalidOption.of("encoder", encoder, "an object of a class of dramatiq's Encoder")
         self._encoder = encoder or JSONEncoder()
         self._accept_unsigned = accept_unsigned
         self._keys = {_key_id(key): key for key in checked}

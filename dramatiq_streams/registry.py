@@ -62,7 +62,10 @@ class Registry:
         """Every queue that was ever used, by name."""
         flat: list[bytes] = self._runs.execute("HGETALL", self._key)
         told = dict(zip(flat[::2], flat[1::2], strict=True))
-        found = [Registration.parse(name.decode(), text) for name, text in told.items()]
+        found = [
+            Registration.parse(name.decode(errors="backslashreplace"), text)
+            for name, text in told.items()
+        ]
         return sorted(found, key=lambda registration: registration.queue_name)
 
     def note(self, registrations: Iterable[Registration]) -> None:

@@ -9,6 +9,8 @@ import re
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)\Z")
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _RATE = re.compile(r"(\d+(?:\.\d+)?)(?:/([smh]))?\Z")
+#: A pause between two letters can be no longer than some days.
+_SLOWEST = 0.01 / 3_600
 _SECONDS = {None: 1, "s": 1, "m": 60, "h": 3_600}
 
 
@@ -28,11 +30,12 @@ def duration_ms(text: str) -> int:
 def rate_per_s(text: str) -> float:
     """`10/s`, `600/m` or `1000/h` as a number per second; without a unit it is per second."""
     match = _RATE.match(text)
-    if not match or not 0 < float(match[1]) < 1e9:
+    rate = float(match[1]) / _SECONDS[match[2]] if match else 0.0
+    if not _SLOWEST <= rate < 1e9:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no rate: a number above 0 with /s, /m or /h, as in 10/s"
+            f"{text!r} is no rate: a number with /s, /m or /h, as in 10/s, and not below 0.01/h"
         )
-    return float(match[1]) / _SECONDS[match[2]]
+    return rate
 
 
 def seconds(text: str) -> float:

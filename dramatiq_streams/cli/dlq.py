@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TextIO
 
+from dramatiq_streams.browsing import is_entry_id
 from dramatiq_streams.cli.amounts import count, duration_ms, rate_per_s
 from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, opened
 from dramatiq_streams.cli.printing import (
@@ -31,7 +31,6 @@ from dramatiq_streams.letters import Letter, LetterFilter
 from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
 from dramatiq_streams.registry import Registration
 
-_LETTER = re.compile(r"\d+-\d+\Z")
 _HEADINGS = ("letter", "queue", "age", "reason", "deliveries", "call", "error")
 _ACTIONS = {
     "ls": "list dead letters, oldest first",
@@ -196,7 +195,7 @@ def _require_choice(arguments: argparse.Namespace) -> None:
 
 
 def _checked_letter(text: str | None) -> str | None:
-    if text is not None and not _LETTER.match(text):
+    if text is not None and not is_entry_id(text):
         raise InvalidOption.of("after", text, "the id of a dead letter, as in 1767225600000-0")
     return text
 
@@ -218,8 +217,9 @@ def _written(path: Path | None) -> Iterator[TextIO]:
         return
     try:
         file = path.open("x", encoding="utf-8")
-    except OSError as error:
-        raise InvalidOption(f"--out {path}: {error.strerror}; it has to be a new file.") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", error)
+        raise InvalidOption(f"--out {path}: {why}; it has to be a new file.") from error
     with file:
         yield file
 

@@ -69,7 +69,7 @@ def _serve(
 ) -> None:
     try:
         server, thread = start_http_server(arguments.port, arguments.host, registry)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         place = f"--host {arguments.host} --port {arguments.port}"
         raise InvalidOption(f"Nothing can listen on {place}: {error}") from error
     host, port = _address(server)

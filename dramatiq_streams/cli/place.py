@@ -154,5 +154,6 @@ def _import(module: str | None) -> None:
     sys.path.insert(0, os.getcwd())
     try:
         importlib.import_module(module)
-    except ImportError as error:
-        raise InvalidOption(f"--import {module}: {error}") from error
+    except Exception as error:
+        # Whatever the module's own code raises, it cannot be used.
+        raise InvalidOption(f"--import {module}: {type(error).__name__}: {error}") from error
