@@ -72,10 +72,10 @@ class Reader:
         self._maps: dict[int, mmap.mmap] = {}
         self._positions: Counter[int] = Counter()
 
-    def processes(self) -> int:
-        """How many processes have noted a start."""
+    def pids(self) -> list[int]:
+        """The processes that have noted a start."""
         self._open_new()
-        return sum(self._is_filled(pid, 0) for pid in self._maps)
+        return [pid for pid in self._maps if self._is_filled(pid, 0)]
 
     def count(self) -> int:
         """How many starts there were so far; cheap, for waiting."""

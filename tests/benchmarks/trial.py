@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,6 +109,7 @@ class Trial:
         in_process: bool = False,
         barrier: bool = False,
         fill: int = 0,
+        environment: Mapping[str, str] | None = None,
     ) -> Iterator[Workers]:
         """Workers, stopped at the end.
 
@@ -121,10 +122,10 @@ class Trial:
             command = python_module(f"{_MODULE}.worker", str(threads), str(fill))
         else:
             command = self.system.worker_command(_APP, processes=processes, threads=threads)
-        environment = {"BENCH_BARRIER": "1"} if barrier else {}
+        told = {**(environment or {}), **({"BENCH_BARRIER": "1"} if barrier else {})}
         self._made += 1
         log = self.directory / f"workers-{self._made}.log"
-        workers = Workers(self._start(command, log, environment), log)
+        workers = Workers(self._start(command, log, told), log)
         try:
             if barrier:
                 self._wait_for_barrier(processes, workers)
@@ -145,7 +146,7 @@ class Trial:
             sent = 20 * processes
             self.produce(Plan(count=0, warm_up=sent))
             self.wait_for(before + sent, timeout=30)
-            if self._reader.processes() >= processes:
+            if len(self.pids()) >= processes:
                 return
         raise AssertionError(f"not all of {processes} worker processes run messages")
 
@@ -161,6 +162,10 @@ class Trial:
     def count(self) -> int:
         """How many starts there have been, those for warming up included."""
         return self._reader.count()
+
+    def pids(self) -> list[int]:
+        """The worker processes that have run something."""
+        return self._reader.pids()
 
     def starts(self) -> list[Start]:
         """Every start so far but those for warming up, in the order of their times."""
@@ -192,7 +197,7 @@ class Trial:
         wait_until(are_there, timeout=60, message=f"{processes} worker processes at the barrier")
 
     def _start(
-        self, command: list[str], log: Path, environment: dict[str, str] | None = None
+        self, command: list[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         told = {
             "BENCH_SYSTEM": self.system.name,

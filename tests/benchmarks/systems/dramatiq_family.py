@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from abc import abstractmethod
 from typing import Any
@@ -26,6 +27,8 @@ class DramatiqSystem(System):
         self.broker = self.make_broker(url)
         dramatiq.set_broker(self.broker)
         self.actor = dramatiq.actor(broker=self.broker, queue_name=queue)(work)
+        for number in range(1, int(os.environ.get("BENCH_QUEUES", "1"))):
+            self.broker.declare_queue(f"{queue}-{number}")
 
     @staticmethod
     @abstractmethod

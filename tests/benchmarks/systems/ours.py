@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import dramatiq
 
 from dramatiq_streams import StreamsBroker
 from tests.benchmarks.systems.dramatiq_family import DramatiqSystem
@@ -30,12 +33,11 @@ class Ours(DramatiqSystem):
             )
 
     def send_many(self, sends: Sequence[Send]) -> None:
-        make = self.actor.message_with_options
         (delay_ms,) = {one.delay_ms for one in sends}
-        messages = (
-            self.actor.message(URL, one.number)
-            if one.lane is None and not one.task_ms
-            else make(args=self.arguments(one), **({"lane": one.lane} if one.lane else {}))
-            for one in sends
-        )
-        self.broker.enqueue_many(messages, delay=delay_ms)
+        self.broker.enqueue_many(map(self._message, sends), delay=delay_ms)
+
+    def _message(self, one: Send) -> dramatiq.Message[Any]:
+        if one.lane is None and not one.task_ms:
+            return self.actor.message(URL, one.number)
+        options = {"lane": one.lane} if one.lane else {}
+        return self.actor.message_with_options(args=self.arguments(one), **options)

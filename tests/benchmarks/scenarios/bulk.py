@@ -1,0 +1,31 @@
+"""What `enqueue_many` gains over sending one by one."""
+
+from tests.benchmarks.contest import Contestant, Scenario, Target
+from tests.benchmarks.place import Place
+from tests.benchmarks.producer import Plan
+from tests.benchmarks.sending import send_and_check
+
+_ONE_BY_ONE = "StreamsBroker, one by one"
+_MANY = "StreamsBroker, enqueue_many"
+
+
+def _one_by_one(place: Place) -> dict[str, float]:
+    plan = Plan(count=place.messages // 2, warm_up=200)
+    return {"messages/s": send_and_check(place, "ours", plan).rate}
+
+
+def _many(place: Place) -> dict[str, float]:
+    plan = Plan(count=place.messages * 2, warm_up=200, how="many")
+    return {"messages/s": send_and_check(place, "ours", plan).rate}
+
+
+SCENARIO = Scenario(
+    name="bulk",
+    title="Enqueue many at once",
+    contestants=(Contestant(_MANY, "ours", _many), Contestant(_ONE_BY_ONE, "ours", _one_by_one)),
+    metrics={"messages/s": "of one producer in one thread, making the messages included"},
+    compared="messages/s",
+    reference=_MANY,
+    targets=(Target("messages/s", _MANY, 8, over=_ONE_BY_ONE),),
+    notes="The others have nothing of the kind; their rate is that of sending one by one.",
+)
