@@ -170,7 +170,7 @@ def test_loading_server_is_waited_for(stage: Stage, start_server: StartServer) -
 def test_slow_network_makes_work_slow_and_loses_nothing(
     stage: Stage, server: Server, proxy: FaultyProxy
 ) -> None:
-    scene = stage(server, url=proxy.url, lease=1_000)
+    scene = stage(server, url=proxy.url, lease=15_000)
     scene.start_victim(threads=4)
     scene.start_survivor()
     scene.wait_for_heartbeats(1)
