@@ -120,9 +120,13 @@ class Judge:
 
 
 def _eta(message: Message[Any], now_ms: int) -> int:
-    """Its eta as it is, within what a server can keep; -1 for none."""
+    """Its eta as it is, within what a server can keep; -1 for none, or none that is possible."""
     eta: Any = message.options.get("eta")
-    if delay_until(eta, now_ms=now_ms) is None:
+    try:
+        delay = delay_until(eta, now_ms=now_ms)
+    except InvalidOption:
+        delay = None  # RedisBroker's workers run such a message at once
+    if delay is None:
         return -1
     return int(min(max(eta, 0), now_ms + LONGEST_DELAY_MS))
 
