@@ -26,7 +26,8 @@ class Account:
     wrongs: list[tuple[Story, str]] = field(default_factory=list)
     explained: list[tuple[Story, str]] = field(default_factory=list)
     runs: int = 0
-    letters: int = 0
+    #: The dead letters, by the kind of their message and their reason.
+    letters: Counter[tuple[str, str]] = field(default_factory=Counter)
     #: How many messages were dropped because they were cancelled, at least and at most.
     cancelled: tuple[int, int] = (0, 0)
 
@@ -46,7 +47,7 @@ def account_of(stories: Mapping[str, Story], disturbances: Disturbances) -> Acco
         end = _end_of(story)
         account.ends[(story.outcome or "in doubt", end)] += 1
         account.runs += len(story.runs)
-        account.letters += len(story.deaths)
+        account.letters.update((story.kind, death.reason) for death in story.deaths)
         account.wrongs += [(story, wrong) for wrong in _wrongs_of(story, end, disturbances)]
         for is_explained, text in _repetitions(story, disturbances):
             (account.explained if is_explained else account.wrongs).append((story, text))
@@ -111,19 +112,19 @@ def _runs_after_its_cancellation(story: Story) -> Iterator[str]:
 
 def _repetitions(story: Story, disturbances: Disturbances) -> Iterator[tuple[bool, str]]:
     """Each time that *story* went on though it should have been over: is it explained, and how."""
-    by_retries: dict[int, list[Run]] = {}
-    for run in story.runs:
-        by_retries.setdefault(run.retries, []).append(run)
-    for runs in by_retries.values():
-        for run, again in pairwise(runs):
+    for run, again in pairwise(story.runs):
+        is_retry = again.retries == run.retries + 1 and not run.is_done
+        if not is_retry:
             yield _explained(story, run, "was started again", again.started, disturbances)
+    last = story.runs[-1] if story.runs else None
+    if last is None or last.ended is None or not last.is_done:
+        return
     ends = [(death.at, "is dead") for death in story.deaths]
     if story.cancel_outcome == "cancelled" and story.cancelled is not None:
         ends.append((story.cancelled, "was cancelled"))
     for at, what in ends:
-        for run in story.runs:
-            if run.is_done and run.ended is not None and run.ended < at:
-                yield _explained(story, run, f"had returned and {what}", at, disturbances)
+        if last.ended < at:
+            yield _explained(story, last, f"had returned and {what}", at, disturbances)
 
 
 def _explained(

@@ -13,6 +13,9 @@ _LEAST_STILL = LEASE * 0.6
 #: A process is late by half a second already when it is cut off, and needs one to come back.
 _LEAST_CUT_OFF = GRACE - 1.5
 
+#: Within so many seconds after it has ended a run is settled, unless something keeps it from that.
+_SETTLED = 3.0
+
 #: Disturbances with less than this between them are one: nobody is back so soon.
 _BREATH = 1.0
 
@@ -63,6 +66,8 @@ class Disturbances:
             None when nothing explains it.
         """
         who = run.who
+        if run.ended is not None:
+            until = min(until, run.ended + _SETTLED)
         died, cause = self.deaths.get(who, (0.0, ""))
         if run.started <= died <= until:
             return f"{who} {cause} {died - run.started:.2f} s after it had begun"

@@ -40,6 +40,9 @@ def _ends(result: Result) -> Iterator[str]:
     ends = [account.total(end, outcome="sent") for end in ENDS]
     words = " + ".join(f"{count} {end}" for count, end in zip(ends, ENDS, strict=True) if count)
     yield f"{sum(ends)} sent = {words}; {account.runs} runs"
+    letters = sorted(account.letters.items())
+    words = ", ".join(f"{count} {kind} ({reason})" for (kind, reason), count in letters)
+    yield f"dead letters: {words}"
 
 
 def _again(result: Result) -> Iterator[str]:

@@ -26,7 +26,7 @@ from .meters import METERS, metered
 from .people import People
 from .schedule import Fault, schedule
 from .sender import STOP
-from .stories import Death, stories_of
+from .stories import stories_of
 
 _SENDERS_SECONDS = 90.0
 _DRAIN_SECONDS = 120.0
@@ -144,24 +144,27 @@ class Soak:
         finally:
             crew.broker.close()
 
-    def _letters(self) -> dict[str, list[Death]]:
-        """The dead letters by message id, their times on the journal's clock."""
+    def _note_letters(self) -> None:
+        """Note the dead letters, their times on the journal's clock."""
         offset = time.time() - time.monotonic()
-        found: dict[str, list[Death]] = {}
         for queue in QUEUES:
             dead = queue_keys(self._settings.namespace, queue, LANES).dead
             entries: Any = self._server.client().xrange(dead)
             for letter_id, fields in entries:
                 letter = Letter.parse(queue, letter_id, fields)
-                message_id = letter.message.message_id if letter.message else letter.letter_id
-                death = Death(letter.died_ms / 1000 - offset, letter.reason, letter.error)
-                found.setdefault(message_id, []).append(death)
-        return found
+                self._journal.note(
+                    "dead",
+                    id=letter.message.message_id if letter.message else letter.letter_id,
+                    died=letter.died_ms / 1000 - offset,
+                    reason=letter.reason,
+                    error=letter.error,
+                )
 
     def _result(self, people: People) -> Result:
+        self._note_letters()
         notes = self._journal.notes()
         disturbances = Disturbances.of(notes)
-        account = account_of(stories_of(notes, self._letters()), disturbances)
+        account = account_of(stories_of(notes), disturbances)
         queues = people.look()
         metrics = metered(self._directory)
         complaints = [*self._complaints, *disturbances.unexplained]
@@ -181,8 +184,8 @@ def _wrong_counts(
         if queue["paused_for_ms"] is not None:
             yield f"queue {queue['queue']} is paused at the end"
     dead = sum(queue["dead"] for queue in queues)
-    if dead != account.letters:
-        yield f"{dead} dead letters are counted, and {account.letters} are there"
+    if dead != account.letters.total():
+        yield f"{dead} dead letters are counted, and {account.letters.total()} are there"
     cancelled = sum(queue["cancelled"] for queue in queues)
     if not disturbances.flushes and not account.cancelled[0] <= cancelled <= account.cancelled[1]:
         yield f"{cancelled} messages are counted as cancelled, and there are {account.cancelled}"

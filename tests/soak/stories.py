@@ -1,4 +1,4 @@
-"""What happened to each message, put together from the journal and the dead letters (pure)."""
+"""What happened to each message, put together from the journal (pure)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -23,7 +23,6 @@ class Death:
 
     at: float
     reason: str
-    error: str
 
 
 @dataclass(slots=True)
@@ -58,15 +57,11 @@ class Story:
         return "\n".join([head, *(f"    {note}" for note in self.notes)])
 
 
-def stories_of(notes: Iterable[Note], deaths: dict[str, list[Death]]) -> dict[str, Story]:
+def stories_of(notes: Iterable[Note]) -> dict[str, Story]:
     """The stories of all messages that anybody was about to send, by id."""
     teller = _Teller()
     for note in notes:
         teller.hear(note)
-    for message_id, found in deaths.items():
-        story = teller.stories.setdefault(message_id, Story(message_id, "unknown", "nobody"))
-        story.deaths += found
-        story.notes += [f"{death.at:.3f} is dead: {death.reason} {death.error}" for death in found]
     return teller.stories
 
 
@@ -81,6 +76,9 @@ class _Teller:
             for message_id in note.facts["ids"]:
                 self.stories[message_id] = Story(message_id, note.facts["kind"], note.who)
             self._being_sent[note.who] = note.facts["ids"]
+        if note.event == "dead":
+            message_id = note.facts["id"]
+            self.stories.setdefault(message_id, Story(message_id, "unknown", "nobody"))
         for story in self._about(note):
             facts = {key: value for key, value in note.facts.items() if key not in ("id", "ids")}
             story.notes.append(f"{note.at:.3f} {note.who}: {note.event} {facts or ''}".rstrip())
@@ -105,6 +103,8 @@ class _Teller:
                 run.ended, run.is_done = note.at, note.event == "done"
             case "skipped":
                 story.is_skipped = True
+            case "dead":
+                story.deaths.append(Death(note.facts["died"], note.facts["reason"]))
             case "removed":
                 story.removed = note.at
             case "cancelling":
