@@ -41,9 +41,14 @@ def main(arguments: Sequence[str]) -> int:
         about = machine.describe(
             place.binary.version(), place.rabbitmq.version if place.rabbitmq else None
         )
-        outcomes = [hold(SCENARIOS[name], place, rounds=rounds, tell=_tell) for name in names]
-    command = shlex.join(["tox", "-e", "bench", "--", *arguments]).removesuffix(" --")
-    _report(outcomes, options, command=command, about=about, rounds=rounds)
+        command = shlex.join(["tox", "-e", "bench", "--", *arguments]).removesuffix(" --")
+        outcomes: list[Outcome] = []
+        for name in names:
+            outcomes.append(hold(SCENARIOS[name], place, rounds=rounds, tell=_tell))
+            report = reporting.to_json(outcomes, command=command, machine=about, rounds=rounds)
+            if options.json:
+                options.json.write_text(json.dumps(report, indent=1) + "\n")
+    sys.stdout.write("\n".join(["", *reporting.to_markdown(report)]))
     return int(any(outcome.failures for outcome in outcomes))
 
 
@@ -79,20 +84,6 @@ def _rabbitmq(
     except RabbitmqMissing as error:
         _tell(f"RabbitmqBroker is not measured: {error}")
         return None
-
-
-def _report(
-    outcomes: Sequence[Outcome],
-    options: argparse.Namespace,
-    *,
-    command: str,
-    about: dict[str, str],
-    rounds: int,
-) -> None:
-    report = reporting.to_json(outcomes, command=command, machine=about, rounds=rounds)
-    if options.json:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
-    sys.stdout.write("\n".join(["", *reporting.to_markdown(report)]))
 
 
 def _tell(line: str) -> None:

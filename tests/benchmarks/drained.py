@@ -65,7 +65,7 @@ def drain(place: Place, name: str, *, processes: int = 1, messages: int | None =
 
 
 def _costs(trial: Trial, workers: Workers) -> dict[str, float]:
-    return {**server_counters(trial), "worker_cpu": workers.cpu(), "server_cpu": _server_cpu(trial)}
+    return {**server_counters(trial), "worker_cpu": workers.cpu(), "server_cpu": server_cpu(trial)}
 
 
 def server_counters(trial: Trial) -> dict[str, float]:
@@ -86,5 +86,6 @@ def server_counters(trial: Trial) -> dict[str, float]:
     }
 
 
-def _server_cpu(trial: Trial) -> float:
+def server_cpu(trial: Trial) -> float:
+    """Seconds of CPU that the Redis server has used."""
     return cpu_seconds(psutil.Process(trial.server.pid)) if trial.server else 0.0

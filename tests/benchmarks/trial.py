@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -93,12 +93,13 @@ class Trial:
         """Run a producer to its end."""
         return self.start_producing(plan).result(timeout=timeout)
 
-    def start_producing(self, plan: Plan) -> Producing:
-        """Start a producer."""
+    def start_producing(self, plan: Plan, *, barrier: bool = False) -> Producing:
+        """Start a producer; behind the *barrier* it waits for `let_go` too."""
         self._made += 1
         result = self.directory / f"producer-{self._made}.json"
         command = python_module(f"{_MODULE}.producer", str(result), plan.to_json())
-        return Producing(self._start(command, result.with_suffix(".log")), result)
+        told = {"BENCH_BARRIER": "1"} if barrier else {}
+        return Producing(self._start(command, result.with_suffix(".log"), told), result)
 
     @contextlib.contextmanager
     def workers(
@@ -108,7 +109,9 @@ class Trial:
         threads: int = THREADS,
         in_process: bool = False,
         barrier: bool = False,
+        beside: int = 0,
         fill: int = 0,
+        wrapper: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
     ) -> Iterator[Workers]:
         """Workers, stopped at the end.
@@ -116,7 +119,9 @@ class Trial:
         Args:
             in_process: A dramatiq Worker in one process of ours, instead of the system's command.
             barrier: They begin when `let_go` says so; returns when all have come there.
+            beside: Producers that wait there too.
             fill: Messages that an in-process worker enqueues for itself.
+            wrapper: A program that runs their command.
         """
         if in_process:
             command = python_module(f"{_MODULE}.worker", str(threads), str(fill))
@@ -125,10 +130,10 @@ class Trial:
         told = {**(environment or {}), **({"BENCH_BARRIER": "1"} if barrier else {})}
         self._made += 1
         log = self.directory / f"workers-{self._made}.log"
-        workers = Workers(self._start(command, log, told), log)
+        workers = Workers(self._start([*wrapper, *command], log, told), log)
         try:
             if barrier:
-                self._wait_for_barrier(processes, workers)
+                self._wait_for_barrier(processes + beside, workers)
             yield workers
         except AssertionError as error:
             raise AssertionError(f"{error}\n{workers.log[-2000:]}") from error
@@ -188,13 +193,13 @@ class Trial:
             self.server.close()
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _wait_for_barrier(self, processes: int, workers: Workers) -> None:
+    def _wait_for_barrier(self, count: int, workers: Workers) -> None:
         def are_there() -> bool:
             code = workers.process.poll()
             assert code is None, f"the workers have ended with {code}"
-            return len(list(self.directory.glob("*.ready"))) >= processes
+            return len(list(self.directory.glob("*.ready"))) >= count
 
-        wait_until(are_there, timeout=60, message=f"{processes} worker processes at the barrier")
+        wait_until(are_there, timeout=60, message=f"{count} processes at the barrier")
 
     def _start(
         self, command: list[str], log: Path, environment: Mapping[str, str] | None = None

@@ -39,5 +39,5 @@ class Ours(DramatiqSystem):
     def _message(self, one: Send) -> dramatiq.Message[Any]:
         if one.lane is None and not one.task_ms:
             return self.actor.message(URL, one.number)
-        options = {"lane": one.lane} if one.lane else {}
+        options: dict[str, Any] = {"lane": one.lane} if one.lane else {}
         return self.actor.message_with_options(args=self.arguments(one), **options)
