@@ -180,6 +180,7 @@ class Crew:
 
     def _die(self, seconds: float) -> None:
         time.sleep(seconds)
+        self._journal.note("dies")
         os._exit(1)
 
     def _send_a_child(self, seconds: float) -> None:

@@ -112,13 +112,10 @@ class Disturbances:
         match note.event:
             case "killed":
                 self.deaths.setdefault(note.who, (note.at, "was killed"))
-            case "started" if note.facts["kind"] == "poison":
-                begun[("poison", note.who)] = note.at
-            case "gone":
-                at = begun.get(("poison", note.who))
-                if at is None and note.who not in self.deaths:
-                    self.unexplained.append(f"{note.who} ended by itself: {note.facts['code']}")
-                self.deaths.setdefault(note.who, (at or note.at, "ended itself"))
+            case "dies":
+                self.deaths.setdefault(note.who, (note.at, "ended itself"))
+            case "gone" if note.who not in self.deaths:
+                self.unexplained.append(f"{note.who} ended by itself: {note.facts['code']}")
             case "stopped" | "terminated":
                 begun[(note.event, note.who)] = note.at
             case "continued":

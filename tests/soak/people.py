@@ -17,7 +17,7 @@ from .sender import WISHES
 _COMMAND_SECONDS = 60.0
 _RESUME_SECONDS = 60.0
 _MOST_WISHES = 15
-_FINE, _NEGATIVE = 0, 1
+_FINE, _NEGATIVE, _UNREACHABLE = 0, 1, 3
 _ALL = [word for queue in QUEUES for word in ("--queue", queue)]
 
 
@@ -28,6 +28,7 @@ class People:
         # The lanes: an empty server does not know the queues until somebody tells it again.
         lanes = ",".join(LANES)
         self._place = ["--url", url, "--namespace", namespace, "--lanes", lanes, "--json"]
+        self._directory = directory
         self._journal = journal
         self._wishes = Tail(directory, name=WISHES)
 
@@ -38,7 +39,7 @@ class People:
             return
         self._journal.note("cancelling", ids=ids)
         code, told = self._run("messages", "cancel", *ids, *_ALL)
-        if code not in (_FINE, _NEGATIVE):
+        if code == _UNREACHABLE:
             return
         for one in told["messages"]:
             self._journal.note("cancelled", id=one["message_id"], outcome=one["outcome"])
@@ -55,17 +56,37 @@ class People:
             TimeoutError: It cannot be resumed.
         """
         deadline = time.monotonic() + _RESUME_SECONDS
-        while self._run("queue", "resume", "--queue", queue)[0] not in (_FINE, _NEGATIVE):
+        while self._run("queue", "resume", "--queue", queue)[0] == _UNREACHABLE:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"queue {queue} cannot be resumed")
 
     def look(self) -> list[dict[str, Any]]:
-        """The state of each queue."""
-        return list(self._run("stats", *_ALL)[1]["queues"])
+        """The state of each queue.
+
+        Raises:
+            AssertionError: It cannot be seen.
+        """
+        code, told = self._run("stats", *_ALL)
+        assert code == _FINE, f"stats ended with {code}"
+        return list(told["queues"])
 
     def _run(self, *arguments: str) -> tuple[int, Any]:
-        """The exit code, and what was printed."""
+        """The exit code, and what was printed.
+
+        Raises:
+            RuntimeError: The command has failed in a way that it should not.
+        """
         program = "import sys; from dramatiq_streams.cli import main; sys.exit(main())"
-        command = (sys.executable, "-c", program, *arguments, *self._place)
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_COMMAND_SECONDS)
-        return done.returncode, json.loads(done.stdout) if done.stdout else None
+        done = subprocess.run(
+            [sys.executable, "-c", program, *arguments, *self._place],
+            cwd=self._directory,  # Python looks for modules there first
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_SECONDS,
+        )
+        if done.returncode in (_FINE, _NEGATIVE):
+            if done.stdout:
+                return done.returncode, json.loads(done.stdout)
+        elif done.returncode == _UNREACHABLE:
+            return done.returncode, None
+        raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stderr}")

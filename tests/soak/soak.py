@@ -127,7 +127,7 @@ class Soak:
         """Take a step that fails when the broker does: the account has to be made all the same."""
         try:
             step()
-        except AssertionError as error:
+        except (AssertionError, RuntimeError) as error:
             self._complaints.append(str(error))
 
     def _drain(self) -> None:
@@ -165,7 +165,8 @@ class Soak:
         notes = self._journal.notes()
         disturbances = Disturbances.of(notes)
         account = account_of(stories_of(notes), disturbances)
-        queues = people.look()
+        queues: list[dict[str, Any]] = []
+        self._try(lambda: queues.extend(people.look()))
         metrics = metered(self._directory)
         complaints = [*self._complaints, *disturbances.unexplained]
         complaints += _wrong_counts(account, queues, disturbances)
