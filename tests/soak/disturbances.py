@@ -121,6 +121,9 @@ class Disturbances:
             case "continued":
                 span = Span("stood still", begun[("stopped", note.who)], note.at)
                 self.stops.setdefault(note.who, []).append(span)
+            case "starved":
+                span = Span("stood still", note.facts["since"], note.at)
+                self.stops.setdefault(note.who, []).append(span)
             case "ended":
                 span = Span("was terminated", begun[("terminated", note.who)], note.at)
                 self.terminations[note.who] = span

@@ -88,6 +88,9 @@ def test_second_run_is_wrong_when_nothing_explains_it() -> None:
             False,
             id="it stood still for half a lease",
         ),
+        pytest.param(
+            [(1.5 + LEASE, "w0.1", "starved", {"since": 1.5})], True, id="the machine was too busy"
+        ),
     ],
 )
 def test_second_run_has_to_be_explained_by_its_own_process(
