@@ -95,33 +95,28 @@ class Executor:
             raise reply from reply.__cause__
         return reply
 
-    def execute_blocking(
-        self, *command: Any, alarm: Alarm, then: Command = ("PING",)
-    ) -> tuple[Any, Any]:
+    def execute_blocking(self, *command: Any, alarm: Alarm) -> Any:
         """As `execute`, for a command that blocks on the server; *alarm* rings meanwhile.
 
-        *then* is sent along, is run when *command* is done, and costs no round trip: two replies.
         The server's own timeouts are up to a tenth of a second late (its `hz`); alarms are not.
         A reply that takes longer than the socket timeout is not coming any more.
         """
         closings, connection = self._closings, self._connect()
         deadline_ms = clock.monotonic_ms() + self._pool.connection_kwargs["socket_timeout"] * 1000
         try:
-            connection.send_packed_command(connection.pack_commands([command, then]))
+            connection.send_command(*command)
             while not connection.can_read(timeout=_seconds_to_wait(alarm, deadline_ms)):
                 if clock.monotonic_ms() >= deadline_ms:
                     raise redis.TimeoutError("The reply to a blocking command is overdue.")
                 if alarm.seconds_left() <= 0:
                     alarm.ring()
-            # Both before one is raised: the next command must not read the other's reply.
-            replies = self._read(connection), self._read(connection)
+            reply = self._read(connection)
         except BaseException as error:
             raise self._abandoned(connection, error) from error
-        self._give_back(connection, closings, *replies)
-        for reply in replies:
-            if isinstance(reply, Exception):
-                raise reply from reply.__cause__
-        return replies
+        self._give_back(connection, closings, reply)
+        if isinstance(reply, Exception):
+            raise reply from reply.__cause__
+        return reply
 
     def execute_many(self, commands: Sequence[Command]) -> list[Any]:
         """Send *commands* in one go; an error reply stands in the list as an exception.

@@ -22,7 +22,7 @@ from .settlement import Settlement
 PAUSED_MS = 250.0
 
 #: After this many blocking reads in a row that brought nothing, the next read is a full one.
-QUIET_ROUNDS = 5
+QUIET_ROUNDS = 8
 
 
 class Fetcher:
@@ -76,17 +76,12 @@ class Fetcher:
                     self._register()
                     self._is_ready = True
                 self._reconcile()
-                budget = self._holdings.room(self._prefetch, owner=self)
-                if budget <= 0:
-                    return self._wait_for_room(left_ms)
-                if budget < self._lane_count:
-                    return self._read(budget) or self._wait(left_ms)
-                if self._is_quiet():
-                    return self._block(left_ms)
-                return self._read(budget) or self._block(left_ms)
+                entries = self._read_or_wait(left_ms)
             except GroupMissing as error:
                 self._create_groups(error)
-                return ()
+                entries = ()
+        self._holdings.note_attention()
+        return entries
 
     def begin_anew(self) -> None:
         """Take nothing for granted: the connection broke, and the server may be another one."""
@@ -98,6 +93,16 @@ class Fetcher:
     def disown(self) -> None:
         """What was fetched counts against the next consumer's prefetch from now on."""
         self._holdings.disown(self)
+
+    def _read_or_wait(self, left_ms: float) -> Sequence[Entry]:
+        budget = self._holdings.room(self._prefetch, owner=self)
+        if budget <= 0:
+            return self._wait_for_room(left_ms)
+        if budget < self._lane_count:
+            return self._read(budget) or self._wait(left_ms)
+        if self._is_quiet():
+            return self._block(left_ms)
+        return self._read(budget) or self._block(left_ms)
 
     def _is_quiet(self) -> bool:
         """Whether the last round brought nothing: then the next may block at once.

@@ -15,6 +15,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from . import clock
+from .condition import Condition
 from .messages import Entry
 
 #: The most acks that one script call carries.
@@ -34,6 +36,8 @@ class Holdings:
         self._carriers = 0
         self._reads = 0
         self._is_reconciling = False
+        self._attended_at_ms: float | None = None
+        self._unconfirmed_since_ms: float | None = None
 
     def add(self, entries: Iterable[Entry], *, owner: object) -> None:
         """Note *entries* as held, delivered through the consumer *owner*."""
@@ -41,6 +45,11 @@ class Holdings:
             for entry in entries:
                 self._owners[entry] = owner
                 self._counts[owner] += 1
+
+    def confirm(self, acks: Iterable[Entry]) -> None:
+        """Forget *acks*: they have reached the server, which is the proof that acks do."""
+        self._unconfirmed_since_ms = clock.monotonic_ms() if self._acks else None
+        self.drop(acks)
 
     def drop(self, entries: Iterable[Entry]) -> None:
         """Forget *entries*: they are settled, given back or lost."""
@@ -94,6 +103,19 @@ class Holdings:
         acked = sum(1 for entry in self._acks if entry in self._owners)
         return prefetch - self._counts[owner] - self._counts[None] + acked
 
+    def note_attention(self) -> None:
+        """The consumer thread has looked after its queue, without an error."""
+        self._attended_at_ms = clock.monotonic_ms()
+
+    def condition(self) -> Condition:
+        """How this process does on the queue."""
+        now_ms = clock.monotonic_ms()
+        attended_at_ms, since_ms = self._attended_at_ms, self._unconfirmed_since_ms
+        return Condition(
+            attended_ms=None if attended_at_ms is None else int(now_ms - attended_at_ms),
+            unconfirmed_ms=0 if since_ms is None else int(now_ms - since_ms),
+        )
+
     def acknowledge(self, entry: Entry) -> bool:
         """Add *entry* to the acks to be sent; True when the caller has to send them itself."""
         with self._changed:
@@ -101,6 +123,8 @@ class Holdings:
                 return False
             entry.is_settled = True
             self._acks.append(entry)
+            if self._unconfirmed_since_ms is None:
+                self._unconfirmed_since_ms = clock.monotonic_ms()
             if not entry.is_last:
                 self._on_settled(entry)
             # Else it leaves when the server knows: the next one may kill this process.

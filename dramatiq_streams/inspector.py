@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .condition import Condition
 from .executor import Command, Executor
 from .keys import GROUP, RELEASED, queue_keys
 from .registry import Registration
@@ -80,6 +82,11 @@ class WorkerState:
     heartbeat_age_ms: int | None
     #: Whether that is less than a lease.
     is_alive: bool
+    #: Since it last fetched, or had no room to fetch, without an error, as of its last heartbeat;
+    #: None when that has not been yet.
+    attended_age_ms: int | None
+    #: For how long its oldest unconfirmed acknowledgement had waited, as of its last heartbeat.
+    unconfirmed_age_ms: int
     #: Messages that it holds, running or fetched ahead.
     pending: int
     #: Since it last read, claimed or extended something, as far as the server knows.
@@ -109,14 +116,19 @@ class Inspector:
         lanes = [("XINFO", "CONSUMERS", lane, GROUP) for lane in keys.lanes]
         heartbeats = ("ZRANGE", keys.consumers, 0, -1, "WITHSCORES")
         # Where nothing was ever read there is no lane, or it has no group.
-        time, flat, *replies = self._executor.execute_many([("TIME",), heartbeats, *lanes])
+        conditions = ("HGETALL", keys.connections)
+        time, flat, told, *replies = self._executor.execute_many(
+            [("TIME",), heartbeats, conditions, *lanes]
+        )
         now_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         beats = {
             name.decode(): max(now_ms - int(float(score)), 0)
             for name, score in zip(flat[::2], flat[1::2], strict=True)
         }
         known = [reply for reply in replies if not isinstance(reply, Exception)]
-        return _worker_states(registration, beats, known)
+        pairs = zip(told[::2], told[1::2], strict=True)
+        conditions_of = {name.decode(): Condition.parse(text.decode()) for name, text in pairs}
+        return _worker_states(registration, beats, conditions_of, known)
 
     def _keys(self, registration: Registration) -> Any:
         return queue_keys(self._namespace, registration.queue_name, registration.lanes)
@@ -171,7 +183,10 @@ def _age(now_ms: int, since_ms: int) -> int | None:
 
 
 def _worker_states(
-    registration: Registration, beats: dict[str, int], lanes: Iterable[list[Any]]
+    registration: Registration,
+    beats: dict[str, int],
+    conditions: dict[str, Condition],
+    lanes: Iterable[list[Any]],
 ) -> list[WorkerState]:
     pending: dict[str, int] = dict.fromkeys(beats, 0)
     idle: dict[str, int] = {}
@@ -183,23 +198,22 @@ def _worker_states(
             idle[name] = min(idle.get(name, told[b"idle"]), told[b"idle"])
     pending.pop(RELEASED, None)
     return [
-        _worker_state(registration, name, beats.get(name), held, idle.get(name))
+        WorkerState(
+            consumer=name,
+            **_place(name),
+            queue=registration.queue_name,
+            heartbeat_age_ms=beats.get(name),
+            is_alive=beats.get(name, math.inf) <= registration.lease_ms,
+            attended_age_ms=conditions.get(name, Condition()).attended_ms,
+            unconfirmed_age_ms=conditions.get(name, Condition()).unconfirmed_ms,
+            pending=held,
+            idle_ms=idle.get(name),
+        )
         for name, held in sorted(pending.items())
     ]
 
 
-def _worker_state(
-    registration: Registration, name: str, beat_ms: int | None, held: int, idle_ms: int | None
-) -> WorkerState:
+def _place(name: str) -> dict[str, Any]:
     host, _, rest = name.partition(":")
     pid = rest.partition(":")[0]
-    return WorkerState(
-        consumer=name,
-        host=host,
-        pid=int(pid) if pid.isdecimal() else None,
-        queue=registration.queue_name,
-        heartbeat_age_ms=beat_ms,
-        is_alive=beat_ms is not None and beat_ms <= registration.lease_ms,
-        pending=held,
-        idle_ms=idle_ms,
-    )
+    return {"host": host, "pid": int(pid) if pid.isdecimal() else None}

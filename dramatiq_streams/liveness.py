@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from . import clock
+from .condition import Condition
 from .executor import Executor
 from .identity import Identity
 from .keys import GROUP, RELEASED
 from .messages import Recovered
 from .scope import Scope
 from .scripts import Scripts
+from .steady_clock import SteadyClock
 
 #: The most entries of each lane that one script call frees.
 RELEASE_LIMIT = 500
 
 #: The most late consumers that one heartbeat returns.
 LATE_LIMIT = 50
+
+#: The most entries of each lane that one script call recovers; XAUTOCLAIM looks at ten times that.
+RECOVER_LIMIT = 100
+
+#: The most script calls that one round of recovery makes before it lets others have a turn.
+RECOVER_CALLS = 20
+
+_START = "0-0"
 
 #: The key of the registry where processes cannot check each other: never written.
 _NO_HOST = "none"
@@ -40,6 +52,30 @@ class Pulse:
 
     neighbours: dict[str, Identity]
     late: list[Late]
+    recovered: Recovered
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A sign of life of this consumer, and how others can tell that it has died."""
+
+    connection_ids: Iterable[int]
+    identity: Identity | None
+    host: str | None
+    host_ttl_ms: int
+    late_ms: int
+    #: How it does.
+    condition: Condition
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the scripts."""
+        is_checkable = self.identity is not None and self.host is not None
+        return {
+            "ids": " ".join([*map(str, self.connection_ids), str(self.condition)]),
+            "identity": str(self.identity) if is_checkable else "",
+            "host_ttl": self.host_ttl_ms,
+            "late": self.late_ms,
+        }
 
 
 class Liveness:
@@ -49,38 +85,61 @@ class Liveness:
         self._executor = executor
         self._scripts = Scripts(executor)
         self._scope = scope
+        self._cursors: dict[str, Sequence[str]] = {}
+        self._clock = SteadyClock()
 
-    def beat(
-        self,
-        queue_name: str,
-        *,
-        connection_ids: Iterable[int],
-        identity: Identity | None,
-        host: str | None,
-        host_ttl_ms: int,
-        late_ms: int,
-    ) -> Pulse:
+    def beat(self, queue_name: str, sign: Sign) -> Pulse:
         """Note that this consumer is alive; returns who else may be looked at."""
         keys = self._scope.keys(queue_name)
-        is_checkable = identity is not None and host is not None
-        server_ms, count, *rest = self._scripts.beat(
+        reply = self._scripts.beat(
             consumers=keys.consumers,
             connections=keys.connections,
-            host=keys.host(host or _NO_HOST),
+            host=keys.host(sign.host or _NO_HOST),
             consumer=self._scope.consumer,
-            ids=" ".join(map(str, connection_ids)),
-            identity=str(identity) if is_checkable else "",
-            host_ttl=host_ttl_ms,
-            late=late_ms,
             limit=LATE_LIMIT,
+            **sign.parameters(),
         )
-        pairs = zip(*[iter(map(bytes.decode, rest[: 2 * count]))] * 2, strict=True)
-        found = {name: Identity.parse(text) for name, text in pairs}
-        triples = zip(*[iter(rest[2 * count :])] * 3, strict=True)
-        return Pulse(
-            {name: identity for name, identity in found.items() if identity is not None},
-            [_late(server_ms, *triple) for triple in triples],
-        )
+        return _pulse(reply, Recovered(0, 0))
+
+    def tend(
+        self, queue_name: str, sign: Sign, *, lease_ms: int, max_deliveries: int, dead_ttl_ms: int
+    ) -> Pulse:
+        """As `beat`, and take back what has idled for *lease_ms*, for whoever reads next.
+
+        What was delivered *max_deliveries* times already becomes a dead letter instead.
+        """
+        keys = self._scope.keys(queue_name)
+        cursors = self._cursors.get(queue_name, (_START,) * len(keys.lanes))
+        released = dead_lettered = 0
+        for _ in range(RECOVER_CALLS):
+            sent_ms = clock.monotonic_ms()
+            freed, given_up, *rest = self._scripts.tend(
+                consumers=keys.consumers,
+                connections=keys.connections,
+                host=keys.host(sign.host or _NO_HOST),
+                wake=keys.wake,
+                dead=keys.dead,
+                lanes=keys.lanes,
+                consumer=self._scope.consumer,
+                late_limit=LATE_LIMIT,
+                group=GROUP,
+                released=RELEASED,
+                lease=lease_ms,
+                latest=self._clock.latest_ms(tolerance_ms=lease_ms // 2),
+                cursors=cursors,
+                limit=RECOVER_LIMIT,
+                max_deliveries=max_deliveries,
+                lane_names=self._scope.lanes.names,
+                ttl=dead_ttl_ms,
+                **sign.parameters(),
+            )
+            self._clock.note(rest[len(keys.lanes)], sent_ms=sent_ms, tolerance_ms=lease_ms // 2)
+            released, dead_lettered = released + freed, dead_lettered + given_up
+            cursors = [cursor.decode() for cursor in rest[: len(keys.lanes)]]
+            self._cursors[queue_name] = cursors
+            if all(cursor == _START for cursor in cursors):
+                break
+        return _pulse(rest[len(keys.lanes) :], Recovered(released, dead_lettered))
 
     def connected(self, connection_ids: Iterable[int]) -> frozenset[int]:
         """Which of *connection_ids* the server still has a connection for.
@@ -148,6 +207,18 @@ class Liveness:
             heartbeat="" if heartbeat_ms is None else str(heartbeat_ms),
         )
         return removed == 1
+
+
+def _pulse(reply: list[Any], recovered: Recovered) -> Pulse:
+    server_ms, count, *rest = reply
+    pairs = zip(*[iter(map(bytes.decode, rest[: 2 * count]))] * 2, strict=True)
+    found = {name: Identity.parse(text) for name, text in pairs}
+    triples = zip(*[iter(rest[2 * count :])] * 3, strict=True)
+    return Pulse(
+        {name: identity for name, identity in found.items() if identity is not None},
+        [_late(server_ms, *triple) for triple in triples],
+        recovered,
+    )
 
 
 def _late(server_ms: int, consumer: bytes, heartbeat: bytes, ids: bytes) -> Late:

@@ -57,6 +57,9 @@ class Recovered:
     released: int
     dead_lettered: int
 
+    def __add__(self, other: Recovered) -> Recovered:
+        return Recovered(self.released + other.released, self.dead_lettered + other.dead_lettered)
+
 
 class DeliveredMessage(MessageProxy):
     """A message that was read from a queue, with the entry it came from."""

@@ -5,7 +5,6 @@ Brokers are built before forks; nothing here exists before the process that uses
 
 from __future__ import annotations
 
-import math
 import os
 import socket
 import threading
@@ -16,36 +15,25 @@ from dramatiq.broker import MessageProxy
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
 
-from .checks import log_findings
+from .caretaking import Caretaker
 from .connections import Connections, check_server
 from .consumer import StreamsConsumer
 from .dead_letters import DeadLetters
 from .delays import Delays
 from .draining import Drain
 from .errors import StreamsError
-from .events import Event
 from .executor import Executor, Presence
 from .fetching import Fetcher
 from .isolation import Isolation
-from .leases import Leases, extend_interval_ms, recover_interval_ms
-from .liveness import Liveness
-from .maintenance import Duty, Maintenance
 from .options import BrokerOptions, ProducerOptions
 from .outages import Outages
 from .outbox import Outbox
 from .producer import Producer
 from .queues import Queues
-from .registry import Registration, Registry
+from .registry import Registry
 from .scope import Scope
 from .settlement import Settlement
 from .spool import Spool
-from .watch import Watch, beat_interval_ms
-
-#: How often dead letters are looked through for old ones.
-EXPIRE_INTERVAL_MS = 60_000.0
-
-#: How often the queues that are read here are written to the registry.
-REGISTER_INTERVAL_MS = 60_000.0
 
 
 class Process:
@@ -64,9 +52,14 @@ class Process:
         self._outages = Outages()
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
-        self._starting = threading.Lock()
-        self._maintenance: Maintenance | None = None
-        self._caretaker = connections.dedicated()
+        self._caretaker = Caretaker(
+            connections,
+            options,
+            self._scope,
+            settlements=self._settlements,
+            readers=self._readers,
+            outages=self._outages,
+        )
         self._is_server_checked = False
         self.client = connections.client()
         self._events = connections.events
@@ -106,7 +99,7 @@ class Process:
 
     def introduce(self, queue_name: str) -> None:
         """Make sure, once, that operators find *queue_name*; what fails is made up for later."""
-        self._registry.introduce(self._registration(queue_name))
+        self._registry.introduce(self._caretaker.registration(queue_name))
 
     def settlement(self, queue_name: str) -> Settlement:
         """The settlement of *queue_name*: one for the life of the process."""
@@ -136,7 +129,7 @@ class Process:
             if not self._outages.are_ridden_out:
                 raise
         settlement = self.settlement(queue_name)
-        self._start_maintenance()
+        self._caretaker.start()
         if self._drain is not None:  # a worker may be all that is left to send what is spooled
             self._drain.start()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
@@ -164,7 +157,7 @@ class Process:
     def _enter(self, queue_name: str, connection: Executor) -> None:
         self.check_server()
         self.introduce(queue_name)
-        self._watch(connection).register(queue_name)
+        self._caretaker.enter(queue_name, connection)
 
     def advance(self) -> None:
         """Let consumers fetch: a worker starts."""
@@ -193,14 +186,12 @@ class Process:
         """Stop the threads, send the acks that are left, close the connections and the spool."""
         if self._drain is not None:
             self._drain.stop()
-        if self._maintenance is not None:
-            self._maintenance.stop()
-            self._maintenance = None
+        self._caretaker.stop()
         for queue_name, settlement in self._settlements.items():
             try:
                 settlement.send_acks()
                 if queue_name in self._readers:
-                    self._watch(self._caretaker).leave(queue_name)
+                    self._caretaker.leave(queue_name)
             except (BrokerConnectionError, StreamsError) as error:
                 self.logger.warning("The broker is closed without the server: %s", error)
         self._caretaker.close()
@@ -228,92 +219,6 @@ class Process:
 
     def _drain_of(self, spool: Spool) -> Drain:
         return Drain(spool, self._outbox, reach=lambda: self.executor.execute("PING"))
-
-    def _start_maintenance(self) -> None:
-        with self._starting:
-            if self._maintenance is None:
-                self._maintenance = Maintenance(self._duties(), self._outages)
-                self._maintenance.start()
-
-    def _duties(self) -> list[Duty]:
-        leases = Leases(self._caretaker, self._scope)
-        watch = self._watch(self._caretaker)
-        letters = self._dead_letters(self._caretaker)
-        lease_ms = self._options.lease_ms
-        # In this order: a recovery must find our own leases extended.
-        return [
-            Duty(
-                "extend leases", lambda: self._extend(leases), lambda: extend_interval_ms(lease_ms)
-            ),
-            Duty(
-                "recover leases",
-                lambda: self._recover(leases),
-                lambda: recover_interval_ms(lease_ms),
-            ),
-            Duty(
-                "watch over the workers",
-                lambda: self._tend(watch),
-                lambda: beat_interval_ms(
-                    lease_ms=lease_ms, disconnect_grace_ms=self._options.disconnect_grace_ms
-                ),
-            ),
-            Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
-            Duty("register queues", self._register, lambda: REGISTER_INTERVAL_MS),
-            Duty("check the server's settings", self._log_findings, lambda: math.inf),
-        ]
-
-    def _watch(self, executor: Executor) -> Watch:
-        return Watch(
-            Liveness(executor, self._scope),
-            self._options,
-            consumer=self._scope.consumer,
-            presence=executor.presence,
-            readers=lambda queue_name: filter(None, [self._readers.get(queue_name)]),
-            events=self._events,
-        )
-
-    def _tend(self, watch: Watch) -> None:
-        for queue_name in list(self._settlements):
-            watch.tend(queue_name)
-
-    def _extend(self, leases: Leases) -> None:
-        for queue_name, settlement in list(self._settlements.items()):
-            settlement.lose(leases.extend(queue_name, settlement.holdings.held()))
-
-    def _recover(self, leases: Leases) -> None:
-        for queue_name in list(self._settlements):
-            recovered = leases.recover(
-                queue_name,
-                lease_ms=self._options.lease_ms,
-                max_deliveries=self._options.max_deliveries,
-                dead_ttl_ms=self._options.dead_message_ttl_ms,
-            )
-            self._events.tell(Event.RECOVERED, queue_name, count=recovered.released)
-            self._events.tell(Event.POISONED, queue_name, count=recovered.dead_lettered)
-            if recovered.released or recovered.dead_lettered:
-                self.logger.warning(
-                    "Recovered %d messages of queue %r from dead workers; %d more were delivered"
-                    " too often and are dead letters now.",
-                    recovered.released,
-                    queue_name,
-                    recovered.dead_lettered,
-                )
-
-    def _registration(self, queue_name: str) -> Registration:
-        return Registration(queue_name, self._options.lanes.names, self._options.lease_ms)
-
-    def _register(self) -> None:
-        # Again and again: the server may have lost it.
-        registry = Registry(self._caretaker, self._options.namespace)
-        registry.note(map(self._registration, list(self._settlements)))
-
-    def _log_findings(self) -> None:
-        log_findings(self._caretaker, may_ask_config=self._connections.is_default_user)
-
-    def _expire(self, letters: DeadLetters) -> None:
-        now_ms = letters.server_ms()
-        for queue_name in list(self._settlements):
-            letters.expire(queue_name, now_ms=now_ms)
 
     def _queues(self, executor: Executor) -> Queues:
         return Queues(executor, self._scope, max_deliveries=self._options.max_deliveries)

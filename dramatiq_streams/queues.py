@@ -158,11 +158,12 @@ class Queues:
         streams = (keys.wake, *keys.lanes)
         reader = ("XREADGROUP", "GROUP", GROUP, self._scope.consumer, "COUNT", 1)
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
-        # What is blocked is served by the server itself, which knows nothing of cancelled messages.
-        look = ("EXISTS", keys.cancelled)
-        reply, has_marks = self._executor.execute_blocking(*reader, *wait, then=look, alarm=alarm)
+        reply = self._executor.execute_blocking(*reader, *wait, alarm=alarm)
         blocked = _blocked(reply or [], keys, self._server_ms())
-        return self._screened(blocked, keys) if has_marks and blocked.entries else blocked
+        # What is blocked is served by the server itself, which knows nothing of cancelled messages.
+        if blocked.entries and self._executor.execute("EXISTS", keys.cancelled):
+            return self._screened(blocked, keys)
+        return blocked
 
     def wait(
         self, queue_name: str, timeout_ms: int, *, last_ids: Sequence[str], alarm: Alarm

@@ -214,26 +214,6 @@ class Scripts:
         work = [_json(shares), _json(acks), _json(lane_names), *options]
         return self._run("read", keys, [*reader, *work])
 
-    def recover(
-        self,
-        *,
-        wake: str,
-        dead: str,
-        lanes: Sequence[str],
-        group: str,
-        released: str,
-        lease: int,
-        cursors: Sequence[str],
-        limit: int,
-        max_deliveries: int,
-        lane_names: Sequence[str],
-        ttl: int,
-    ) -> list[Any]:
-        """Run `recover.lua`."""
-        scan = [lease, _json(cursors), limit]
-        judgement = [max_deliveries, _json(lane_names), ttl]
-        return self._run("recover", [wake, dead, *lanes], [group, released, *scan, *judgement])
-
     def redrive(self, *, dead: str, lane: str, letter: str, message: bytes) -> int:
         """Run `redrive.lua`."""
         return self._run("redrive", [dead, lane], [letter, message])
@@ -352,6 +332,38 @@ class Scripts:
         return self._run(
             "take_in", keys, [spool, row, previous, delivery, lane_name, message, delay, ttl]
         )
+
+    def tend(
+        self,
+        *,
+        consumers: str,
+        connections: str,
+        host: str,
+        wake: str,
+        dead: str,
+        lanes: Sequence[str],
+        consumer: str,
+        ids: str,
+        identity: str,
+        host_ttl: int,
+        late: int,
+        late_limit: int,
+        group: str,
+        released: str,
+        lease: int,
+        latest: int,
+        cursors: Sequence[str],
+        limit: int,
+        max_deliveries: int,
+        lane_names: Sequence[str],
+        ttl: int,
+    ) -> list[Any]:
+        """Run `tend.lua`."""
+        keys = [consumers, connections, host, wake, dead, *lanes]
+        alive = [consumer, ids, identity, host_ttl, late, late_limit]
+        scan = [group, released, lease, latest, _json(cursors), limit]
+        judgement = [max_deliveries, _json(lane_names), ttl]
+        return self._run("tend", keys, [*alive, *scan, *judgement])
 
     def command(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The command that runs the script *name* in a pipeline, where it is loaded already."""

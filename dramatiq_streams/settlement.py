@@ -76,7 +76,8 @@ class Settlement:
                     refused = self._queues.acknowledge(self._queue_name, acks)
                 except BrokerConnectionError as error:
                     self.holdings.put_back(acks)
-                    self.logger.warning("%d acks will be sent later: %s", len(acks), error)
+                    # The next read carries them, and tells of the outage if it is one.
+                    self.logger.debug("%d acks will be sent later: %s", len(acks), error)
                     return
                 except BaseException:
                     self.holdings.put_back(acks)
@@ -85,7 +86,7 @@ class Settlement:
 
     def confirm(self, acks: Iterable[Entry], refused: Iterable[Entry]) -> None:
         """Note that *acks* have reached the server, and which of them it *refused*."""
-        self.holdings.drop(acks)
+        self.holdings.confirm(acks)
         for entry in refused:
             if not entry.is_in_doubt:
                 self._give_up(entry, "acknowledged")

@@ -15,20 +15,27 @@ one that lost them is back, with a heartbeat, within the grace.
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from dramatiq.logging import get_logger
 
 from . import clock
+from .condition import Condition
 from .errors import CommandFailed
 from .events import Event, Events
 from .executor import Presence
 from .identity import Identity, host_id
-from .liveness import Late, Liveness, Pulse
+from .liveness import Late, Liveness, Pulse, Sign
+from .messages import Recovered
 from .options import BrokerOptions
 
 #: A consumer that is late by this much, and holds nothing, is forgotten.
 FORGET_MS = 600_000
+
+#: The longest time between two heartbeats.
+MAX_INTERVAL_MS = 1_600.0
 
 
 class Watch:
@@ -42,6 +49,7 @@ class Watch:
         consumer: str,
         presence: Presence,
         readers: Callable[[str], Iterable[Presence]],
+        condition: Callable[[str], Condition],
         events: Events,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
@@ -50,6 +58,7 @@ class Watch:
         self._consumer = consumer
         self._presence = presence
         self._readers = readers
+        self._condition = condition
         self._events = events
         self._identity = Identity.own()
         self._may_list_clients = True
@@ -58,7 +67,8 @@ class Watch:
 
     def tend(self, queue_name: str) -> None:
         """Send a heartbeat, and free what dead consumers of *queue_name* hold."""
-        pulse = self._beat(queue_name)
+        pulse = self._steadily(queue_name, self._tend)
+        self._tell_recovered(queue_name, pulse.recovered)
         self._bury_neighbours(queue_name, pulse)
         late = [one for one in pulse.late if one.consumer != self._consumer]
         for one in self._disconnected(late):
@@ -75,7 +85,7 @@ class Watch:
         Raises:
             BrokerConnectionError: The server cannot be reached or cannot serve.
         """
-        self._beat(queue_name)
+        self._steadily(queue_name, self._liveness.beat)
 
     def leave(self, queue_name: str) -> None:
         """Forget this consumer, if it holds nothing, when its process ends in good order."""
@@ -86,27 +96,49 @@ class Watch:
         address = self._presence.address
         return None if address is None else host_id(address)
 
-    def _beat(self, queue_name: str) -> Pulse:
+    def _steadily(self, queue_name: str, send: Callable[[str, Sign], Pulse]) -> Pulse:
         told = self._host, self._connection_ids(queue_name)
-        pulse = self._send_beat(queue_name)
+        pulse = send(queue_name, self._sign(queue_name))
         if told != (self._host, self._connection_ids(queue_name)):
             # It went over a new connection, of which nothing was known before.
-            pulse = self._send_beat(queue_name)
+            again = send(queue_name, self._sign(queue_name))
+            pulse = replace(again, recovered=pulse.recovered + again.recovered)
         self._note_beat()
         return pulse
+
+    def _tend(self, queue_name: str, sign: Sign) -> Pulse:
+        return self._liveness.tend(
+            queue_name,
+            sign,
+            lease_ms=self._options.lease_ms,
+            max_deliveries=self._options.max_deliveries,
+            dead_ttl_ms=self._options.dead_message_ttl_ms,
+        )
+
+    def _tell_recovered(self, queue_name: str, recovered: Recovered) -> None:
+        self._events.tell(Event.RECOVERED, queue_name, count=recovered.released)
+        self._events.tell(Event.POISONED, queue_name, count=recovered.dead_lettered)
+        if recovered.released or recovered.dead_lettered:
+            self.logger.warning(
+                "Recovered %d messages of queue %r from dead workers; %d more were delivered"
+                " too often and are dead letters now.",
+                recovered.released,
+                queue_name,
+                recovered.dead_lettered,
+            )
 
     def _connection_ids(self, queue_name: str) -> set[int]:
         presences = [self._presence, *self._readers(queue_name)]
         return {one.client_id for one in presences if one.client_id is not None}
 
-    def _send_beat(self, queue_name: str) -> Pulse:
-        return self._liveness.beat(
-            queue_name,
+    def _sign(self, queue_name: str) -> Sign:
+        return Sign(
             connection_ids=self._connection_ids(queue_name),
             identity=self._identity,
             host=self._host,
             host_ttl_ms=max(FORGET_MS, 2 * self._options.lease_ms),
             late_ms=self._options.disconnect_grace_ms,
+            condition=self._condition(queue_name),
         )
 
     def _note_beat(self) -> None:
@@ -158,6 +190,11 @@ class Watch:
             )
 
 
-def beat_interval_ms(*, lease_ms: int, disconnect_grace_ms: int) -> float:
-    """How often to beat: several times within the grace, and often enough to notice in 2 s."""
-    return min(1_000.0, lease_ms / 3, disconnect_grace_ms / 4)
+def tend_interval_ms(*, lease_ms: int, disconnect_grace_ms: int) -> float:
+    """How often to send a heartbeat, and to look for the dead.
+
+    Often enough to notice a neighbour's end within two seconds and an expired lease soon, and
+    several times within the grace. Not in step: processes start together.
+    """
+    longest_ms = min(MAX_INTERVAL_MS, max(lease_ms / 10, 100), disconnect_grace_ms / 4)
+    return longest_ms * random.uniform(0.8, 1.0)

@@ -265,7 +265,7 @@ def test_lost_recovery_is_done_all_the_same(
     scene.wait_until_started("message")
     victim.kill()
     scene.journal.allow("go")
-    lose(script("recover"))
+    lose(script("tend"))
 
     scene.start_survivor()
 

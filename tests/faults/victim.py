@@ -70,10 +70,10 @@ def _has_done_something(script: str, reply: Any) -> bool:
     if script == "forward":
         return bool(reply[2])
     if script == "XREADGROUP":
-        return bool(reply[0])
+        return bool(reply)
     if script == "ack":
         return True
-    if script in ("recover", "release_dead"):
+    if script in ("tend", "release_dead"):
         return reply[0] + reply[1] > 0
     return bool(reply)
 

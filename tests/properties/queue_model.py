@@ -185,13 +185,16 @@ class QueueModel:
     def recover(self, max_deliveries: int) -> tuple[int, int]:
         """Free what has expired, or bury it; returns how many of each."""
         expired = [item for lane in self.lanes for item in lane if item.is_expired]
+        freed = sum(
+            item.holder != RELEASED and item.deliveries < max_deliveries for item in expired
+        )
         for item in expired:
             if item.deliveries < max_deliveries:
                 item.holder, item.is_expired = RELEASED, False
             else:
                 self._bury(item, "max_deliveries")
         buried = sum(item.deliveries >= max_deliveries for item in expired)
-        return len(expired) - buried, buried
+        return freed, buried
 
     def purge(self) -> int:
         """Drop everything."""

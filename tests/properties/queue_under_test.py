@@ -13,6 +13,7 @@ from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.leases import Leases
+from dramatiq_streams.liveness import Liveness
 from dramatiq_streams.queues import Queues
 from dramatiq_streams.scope import Scope
 from tests.properties.queue_model import State
@@ -31,6 +32,7 @@ class Rooms:
         self.queues = Queues(executor, scope)
         self.delays = Delays(executor, scope)
         self.leases = Leases(executor, scope)
+        self.liveness = Liveness(executor, scope)
         self.dead_letters = DeadLetters(executor, scope, ttl_ms=DEAD_TTL_MS)
 
 
@@ -90,8 +92,8 @@ class QueueUnderTest:
     def close(self) -> None:
         """Remove every key, and disconnect."""
         keys = self.keys
-        single = (keys.delayed, keys.delayed_messages, keys.dead, keys.consumers, keys.wake)
-        self.client.delete(*keys.lanes, *single)
+        single = (keys.delayed, keys.delayed_messages, keys.dead, keys.wake)
+        self.client.delete(*keys.lanes, *single, keys.consumers, keys.connections)
         self.executor.close()
 
 

@@ -58,9 +58,9 @@ class FlakyExecutor(Executor):
     def execute(self, *command: Any) -> Any:
         return self._lose(lambda: super(FlakyExecutor, self).execute(*command))
 
-    def execute_blocking(self, *command: Any, alarm: Any, then: Any = ("PING",)) -> Any:
+    def execute_blocking(self, *command: Any, alarm: Any) -> Any:
         run = super().execute_blocking
-        return self._lose(lambda: run(*command, then=then, alarm=alarm))
+        return self._lose(lambda: run(*command, alarm=alarm))
 
     def _lose(self, run: Callable[[], Any]) -> Any:
         fault = self.plan.popleft() if self.plan else "none"

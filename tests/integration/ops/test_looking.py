@@ -142,6 +142,7 @@ def test_worker_whose_heartbeat_is_older_than_its_lease_is_not_healthy(
     broker.enqueue(new_message())
     now_ms = queue.now_ms()
     queue.client.zadd(queue.keys.consumers, {"somewhere:7:abc": now_ms - 70_000})
+    queue.client.hset(queue.keys.connections, "somewhere:7:abc", "5 f20 a0")
 
     old = run("health", "--host", "somewhere")
     patient = run("health", "--host", "somewhere", "--within", "5m")
@@ -149,6 +150,46 @@ def test_worker_whose_heartbeat_is_older_than_its_lease_is_not_healthy(
 
     assert (old.code, patient.code, named.code) == (1, 0, 0)
     assert "ago" in old.error
+
+
+@pytest.mark.parametrize(
+    ("condition", "trouble"),
+    [
+        ("5 f59000 a59000", ""),
+        ("5 a0", "it has not fetched yet"),
+        ("5 f61000 a0", "it has not fetched for"),
+        ("5 f20 a61000", "an acknowledgement waits for"),
+    ],
+)
+def test_worker_whose_heart_beats_but_that_does_not_work_is_not_healthy(
+    broker: StreamsBroker, queue: QueueState, run: RunCommand, condition: str, trouble: str
+) -> None:
+    broker.enqueue(new_message())
+    queue.client.zadd(queue.keys.consumers, {"somewhere:7:abc": queue.now_ms()})
+    queue.client.hset(queue.keys.connections, "somewhere:7:abc", condition)
+
+    found = run("health", "--host", "somewhere")
+
+    assert found.code == (1 if trouble else 0)
+    assert trouble in found.error
+
+
+def test_stuck_consumer_thread_and_stuck_acks_show_in_the_next_heartbeats(
+    broker: StreamsBroker, make_worker: MakeWorker, run: RunCommand
+) -> None:
+    broker.declare_queue("default")
+    worker = make_worker(broker)
+    wait_until(lambda: run("health", "--within", "1s").code == 0, message="it is well")
+    holdings = broker._process.settlement("default").holdings
+    with holdings._changed:  # what every fetch and every ack needs
+        wait_until(
+            lambda: "has not fetched for" in run("health", "--within", "1s").error,
+            timeout=10,
+            message="it is stuck",
+        )
+
+    wait_until(lambda: run("health", "--within", "1s").code == 0, timeout=10, message="well again")
+    worker.stop()
 
 
 def test_messages_are_listed_in_their_order_page_by_page(

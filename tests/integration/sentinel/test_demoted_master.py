@@ -28,7 +28,7 @@ def execute_script(executor: Executor) -> None:
 
 
 def execute_blocking(executor: Executor) -> None:
-    executor.execute_blocking("BLPOP", "key", 5, alarm=_NeverRings(), then=("PING",))
+    executor.execute_blocking("BLPOP", "key", 5, alarm=_NeverRings())
 
 
 def execute_many(executor: Executor) -> None:

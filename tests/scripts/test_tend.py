@@ -16,20 +16,50 @@ def recover(
     cursors: Sequence[str] = ("0-0", "0-0", "0-0"),
     limit: int = 100,
     max_deliveries: int = 5,
+    latest: int = 2**53,
 ) -> list[Any]:
-    return shard.scripts.recover(
-        wake=shard.keys.wake,
-        dead=shard.keys.dead,
-        lanes=shard.keys.lanes,
-        group=GROUP,
-        released=RELEASED,
-        lease=LEASE_MS,
-        cursors=cursors,
-        limit=limit,
-        max_deliveries=max_deliveries,
-        lane_names=LANES,
-        ttl=86_400_000,
-    )
+    """What was recovered, and the cursors."""
+    options = {
+        "cursors": cursors,
+        "limit": limit,
+        "max_deliveries": max_deliveries,
+        "latest": latest,
+    }
+    return shard.scripts.tend(**parameters(shard, **options))[:5]
+
+
+def parameters(shard: Shard, *, host: str = "h", **options: Any) -> dict[str, Any]:
+    return {
+        "consumers": shard.keys.consumers,
+        "connections": shard.keys.connections,
+        "host": shard.keys.host(host),
+        "wake": shard.keys.wake,
+        "dead": shard.keys.dead,
+        "lanes": shard.keys.lanes,
+        "consumer": "me",
+        "ids": "7",
+        "identity": "",
+        "host_ttl": 600_000,
+        "late": 10_000,
+        "late_limit": 50,
+        "group": GROUP,
+        "released": RELEASED,
+        "lease": LEASE_MS,
+        "latest": 2**53,
+        "cursors": ("0-0", "0-0", "0-0"),
+        "limit": 100,
+        "max_deliveries": 5,
+        "lane_names": LANES,
+        "ttl": 86_400_000,
+        **options,
+    }
+
+
+@pytest.fixture(autouse=True)
+def _alive(empty_shard: Shard) -> None:
+    """The heartbeat that each call sends changes no line then."""
+    empty_shard.client.zadd(empty_shard.keys.consumers, {"me": empty_shard.now_ms()})
+    empty_shard.client.hset(empty_shard.keys.connections, "me", "7")
 
 
 def test_expired_deliveries_are_free_and_stay_counted(shard: Shard) -> None:
@@ -83,7 +113,7 @@ def test_a_single_delivery_is_enough_when_only_one_is_allowed(shard: Shard) -> N
 
     reply = recover(shard, max_deliveries=1)
 
-    assert reply[:2] == [1, 1]
+    assert reply[:2] == [0, 1]
     assert "high pending 2-0 released 0" in shard.lines()
     assert "high entry 1-0 m=high 1-0" not in shard.lines()
 
@@ -142,11 +172,47 @@ def test_missing_lane_does_not_hinder_the_others(shard: Shard) -> None:
     )
 
 
-def test_queue_that_does_not_exist_is_not_created(empty_shard: Shard) -> None:
+def test_lanes_that_do_not_exist_are_not_created(empty_shard: Shard) -> None:
     reply = recover(empty_shard)
 
     assert reply == [0, 0, *START]
-    assert empty_shard.lines() == frozenset()
+    assert not empty_shard.client.exists(*empty_shard.keys.lanes, empty_shard.keys.wake)
+
+
+def test_what_is_free_already_is_not_counted_again_and_wakes_nobody(shard: Shard) -> None:
+    shard.deliver("high", "1-0", RELEASED, idle_ms=LEASE_MS)
+    shard.deliver("high", "2-0", "gone", idle_ms=LEASE_MS)
+    assert recover(shard)[0] == 1
+    shard.redeliver("high", "1-0", RELEASED, deliveries=1, idle_ms=LEASE_MS)
+    before = shard.lines()
+
+    reply = recover(shard)
+
+    assert reply == [0, 0, *START]
+    assert shard.changes_since(before) == NOTHING
+
+
+def test_nothing_is_recovered_while_the_clock_shows_too_much(shard: Shard) -> None:
+    shard.deliver("high", "1-0", "alive", idle_ms=LEASE_MS)
+    shard.deliver("low", "1-0", "alive", deliveries=9, idle_ms=LEASE_MS)
+    before = shard.lines()
+
+    reply = recover(shard, latest=shard.now_ms() - 1_000, cursors=("0-0", "7-0", "0-0"))
+
+    assert reply == [0, 0, b"0-0", b"7-0", b"0-0"]
+    assert shard.changes_since(before) == NOTHING
+    assert recover(shard, latest=shard.now_ms() + 60_000)[:2] == [1, 1]
+
+
+def test_heartbeat_is_that_of_beat(shard: Shard) -> None:
+    shard.client.zadd(shard.keys.consumers, {"late": 1_000})
+    now_ms = shard.now_ms()
+
+    reply = shard.scripts.tend(**parameters(shard, identity="10 20", host="h"))
+
+    time_ms, *pulse = reply[5:]
+    assert abs(time_ms - now_ms) < 10_000
+    assert pulse == [1, b"me", b"10 20", b"late", b"1000", b""]
 
 
 def test_body_is_buried_byte_for_byte(shard: Shard) -> None:
