@@ -38,8 +38,9 @@ LONGEST_TIMEOUT_MS = 86_400_000
 
 _MINUTE_MS = 60_000
 _YEAR_MS = 366 * 86_400_000
-_NAMESPACE = re.compile(r"[^\s{}\x00-\x1f]{1,128}\Z")
-# No colon: with it, another namespace's queue could have the same keys. No surrogates: not UTF-8.
+# No surrogates: not UTF-8.
+_NAMESPACE = re.compile(r"[^\s{}\x00-\x1f\ud800-\udfff]{1,128}\Z")
+# No colon: with it, another namespace's queue could have the same keys.
 _QUEUE = re.compile(r"[^\s{}:\x00-\x1f\ud800-\udfff]{1,255}\Z")
 
 

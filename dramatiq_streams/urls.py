@@ -30,6 +30,7 @@ _HINTS = {
     "idle_timeout": "idle_timeout belongs to an embedded:// URL.",
     "start_timeout": "start_timeout belongs to an embedded:// URL.",
 }
+REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _CREDENTIALS = re.compile(r"//.*@")
 _PASSWORDS = re.compile(r"(password=)[^&]*")
 
@@ -110,9 +111,9 @@ def _pool_of_url(url: str | None, parameters: Mapping[str, Any]) -> redis.Connec
         return redis.ConnectionPool(**{**parameters, **embedded_pool_parameters(url)})
     if url.partition("://")[0] in sentinel.SCHEMES:
         return redis.ConnectionPool(**sentinel.sentinel_pool_parameters(url, parameters))
-    pool = redis.ConnectionPool.from_url(url, **parameters)
-    checked_url(url)
-    return pool
+    if url.startswith(REDIS_SCHEMES):
+        checked_url(url)  # First: redis-py's errors quote parts of a password.
+    return redis.ConnectionPool.from_url(url, **parameters)
 
 
 def _pool_of_client(client: redis.Redis) -> redis.ConnectionPool:
