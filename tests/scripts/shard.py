@@ -64,6 +64,7 @@ class Shard:
     def close(self) -> None:
         """Disconnect."""
         self._executor.close()
+        self.client.connection_pool.disconnect()
 
     def ensure_groups(self) -> None:
         """Create every stream with its group, as a consumer does before it reads."""
