@@ -14,8 +14,8 @@ from tests.benchmarks import machine, reporting
 from tests.benchmarks.contest import Outcome, hold
 from tests.benchmarks.place import Place, choose_binary
 from tests.benchmarks.rabbitmq_server import RabbitmqMissing, RabbitmqServer
+from tests.benchmarks.registry import SYSTEMS
 from tests.benchmarks.scenarios import SCENARIOS
-from tests.benchmarks.systems import SYSTEMS
 from tests.support.binaries import NAMES
 
 _ROUNDS, _QUICK_ROUNDS = 5, 2

@@ -4,11 +4,12 @@ With `BENCH_BARRIER` each worker process stops here until the trial lets all of 
 that neither Python's start nor its imports are measured.
 """
 
+import importlib
 import os
 import time
 from pathlib import Path
 
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.systems.interface import System
 
 _BARRIER_TIMEOUT = 60.0
 
@@ -24,7 +25,13 @@ def pass_barrier() -> None:
         time.sleep(0.005)
 
 
-system = SYSTEMS[os.environ["BENCH_SYSTEM"]](os.environ["BENCH_URL"], os.environ["BENCH_QUEUE"])
+def _open() -> System:
+    module, _, name = os.environ["BENCH_SYSTEM"].partition(":")
+    kind: type[System] = getattr(importlib.import_module(module), name)
+    return kind(os.environ["BENCH_URL"], os.environ["BENCH_QUEUE"])
+
+
+system = _open()
 broker = system.broker
 
 if os.environ.get("BENCH_BARRIER"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.benchmarks.rabbitmq_server import RabbitmqServer
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.registry import SYSTEMS
 from tests.benchmarks.trial import Trial, new_directory
 from tests.support.binaries import Binary, find_binary
 from tests.support.servers import Server

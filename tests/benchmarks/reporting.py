@@ -121,7 +121,8 @@ def _scenario_section(scenario: dict[str, Any]) -> Iterator[str]:
     for label in scenario["missing"]:
         yield f"Not measured, because its server is missing or it was not chosen: {label}."
     for failure in scenario["failures"]:
-        yield f"Failed: {failure.splitlines()[0]}."
+        first, *more = failure.splitlines()
+        yield f"Failed: {first} {more[-1] if more else ''}".rstrip()
     if scenario["missing"] or scenario["failures"]:
         yield ""
 

@@ -205,7 +205,7 @@ class Trial:
         self, command: list[str], log: Path, environment: Mapping[str, str] | None = None
     ) -> subprocess.Popen[bytes]:
         told = {
-            "BENCH_SYSTEM": self.system.name,
+            "BENCH_SYSTEM": f"{self.system.__module__}:{self.system.__name__}",
             "BENCH_URL": self.url,
             "BENCH_QUEUE": self.queue,
             "BENCH_DIRECTORY": str(self.directory),

@@ -17,6 +17,7 @@ from tests.benchmarks.scenarios import (
     idle_latency,
     low_lanes,
     memory,
+    profile,
     queues50,
     recovery,
 )
@@ -39,6 +40,7 @@ _MODULES = (
     queues50,
     memory,
     backlog,
+    profile,
 )
 
 SCENARIOS: dict[str, Scenario] = {module.SCENARIO.name: module.SCENARIO for module in _MODULES}

@@ -4,7 +4,7 @@ from tests.benchmarks.contest import Contestant, Scenario, Target
 from tests.benchmarks.latency import send_to_workers
 from tests.benchmarks.place import Place
 from tests.benchmarks.producer import Plan
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.registry import SYSTEMS
 
 
 def _contestant(name: str) -> Contestant:

@@ -4,7 +4,7 @@ from tests.benchmarks.contest import Contestant, Scenario, Target
 from tests.benchmarks.drained import drain, server_counters
 from tests.benchmarks.place import Place
 from tests.benchmarks.producer import Plan
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.registry import SYSTEMS
 
 _COUNTERS = {
     "round_trips": "round trips",
@@ -25,7 +25,7 @@ def _contestant(name: str) -> Contestant:
             for key, title in _COUNTERS.items()
         }
 
-    return Contestant(SYSTEMS[name].title, name, measure, most_rounds=2)
+    return Contestant(SYSTEMS[name].title, name, measure, most_rounds=1)
 
 
 def _sending(place: Place, name: str) -> dict[str, float]:

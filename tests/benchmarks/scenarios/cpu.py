@@ -4,7 +4,7 @@ from tests.benchmarks.contest import Contestant, Scenario
 from tests.benchmarks.drained import drain, server_cpu
 from tests.benchmarks.place import Place
 from tests.benchmarks.producer import Plan
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.registry import SYSTEMS
 
 _MICRO = 1_000_000
 
@@ -19,7 +19,7 @@ def _contestant(name: str) -> Contestant:
             measured.update(_sending(place, name))
         return measured
 
-    return Contestant(SYSTEMS[name].title, name, measure, most_rounds=3)
+    return Contestant(SYSTEMS[name].title, name, measure, most_rounds=2)
 
 
 def _sending(place: Place, name: str) -> dict[str, float]:
@@ -48,5 +48,5 @@ SCENARIO = Scenario(
         "server, for the producer": "",
     },
     compared="worker",
-    notes="Draining as in drain1; sending one by one. RabbitMQ's own is not measured.",
+    notes="Draining as in drain1; sending one by one.\nRabbitMQ's own is not measured.",
 )

@@ -6,7 +6,7 @@ from tests.benchmarks.latency import quantiles_ms, send_and_wait, waits_ms
 from tests.benchmarks.ledger import LostOrTwice
 from tests.benchmarks.place import Place
 from tests.benchmarks.producer import Plan
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.registry import SYSTEMS
 from tests.benchmarks.trial import Trial
 
 _PLAN = Plan(count=500, warm_up=10, delay_ms=1_000, spread_ms=2_000)

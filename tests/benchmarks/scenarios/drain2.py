@@ -3,7 +3,7 @@
 from tests.benchmarks.contest import Contestant, Scenario, Target
 from tests.benchmarks.drained import drain
 from tests.benchmarks.place import Place
-from tests.benchmarks.systems import SYSTEMS
+from tests.benchmarks.registry import SYSTEMS
 
 _ONE = "StreamsBroker, 1 process"
 

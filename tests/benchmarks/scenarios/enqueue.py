@@ -3,8 +3,8 @@
 from tests.benchmarks.contest import Contestant, Scenario, Target
 from tests.benchmarks.place import Place
 from tests.benchmarks.producer import Plan
+from tests.benchmarks.registry import SYSTEMS
 from tests.benchmarks.sending import send_and_check
-from tests.benchmarks.systems import SYSTEMS
 
 
 def _contestant(name: str) -> Contestant:
