@@ -1,0 +1,101 @@
+"""Every option of the constructor, with wrong types and ranges: refused at once, and named."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dramatiq.middleware import Retries
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dramatiq_streams import InvalidOption, SigningEncoder, StreamsBroker
+from tests.properties.bad_input.fuzzing import fuzzed, picked, values
+
+NO_NUMBERS: list[Any] = [
+    *(None, True, False, "5", b"5", "", [], {}, (), object(), 1j, math.nan, math.inf, 1.5),
+    *(-1, 10**30, 10**5000, -(10**400)),
+]
+NO_TEXT: list[Any] = [True, 5, 1.5, b"x", [], {}, object(), ""]
+NUMBERS = [
+    *("lease", "disconnect_grace", "max_deliveries", "dead_message_ttl", "enqueue_timeout"),
+    *("wait_replicas", "wait_timeout", "max_message_bytes"),
+    *("spool_max_messages", "spool_max_bytes"),
+]
+WRONG: dict[str, list[Any]] = {
+    **dict.fromkeys(NUMBERS, NO_NUMBERS),
+    "url": [*NO_TEXT, Path("x")],
+    "client": [True, 5, "redis://h", object(), StreamsBroker],
+    "namespace": [*NO_TEXT, None, "a b", "{a}", "x" * 129, "\ud800", "a\n"],
+    "middleware": [5, "x", [None], [Retries], ["x"], {"a": 1}, object()],
+    "lanes": [
+        *("high", b"high", 5, [], {}, [1], ["a", "a"], [""], ["a b"], {"a": "x"}, {"a": -1}),
+        *({"a": math.nan}, {"a": 0, "b": 0}, {"a": 50, "b": 50}, {"a": True, "b": 1}, {1: 1}),
+        *([[]], {"a": 10**5000}, ["a"] * 65, object(), {"a", "b"}, ["\ud800"], ["é"]),
+    ],
+    "spool": [5, True, b"x", "", [], "\0", "/", "/none/such/file", "\ud800/x"],
+    "host": [5, "", "a b", "a..b", "x" * 300, b"h", []],
+    "port": [0, -1, 65_536, "x", "", 1.5, True, [], b"1"],
+    "db": [-1, "x", "", 1.5, True, 2**31, [], b"1"],
+    "username": [5, True, [], "\ud800"],
+    "password": [5, True, [], "\ud800"],
+    "client_name": ["", "a b", "é", 5, "a\n"],
+    "socket_timeout": [0, -1, "x", True, math.nan, math.inf, [], 10**400],
+    "socket_connect_timeout": [0, -1, "x", True, math.nan, math.inf, [], 10**400],
+    "health_check_interval": [-1, "x", math.nan, math.inf, True],
+    "encoding": [5, "none-such", "", b"utf-8"],
+    "encoding_errors": [5, "none-such"],
+    "credential_provider": ["x", 5],
+    "heartbeat_timeout": [60_000],
+    "maintenance_chance": [1],
+    "none_such": [None, 1],
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_value_is_named_and_nothing_is_made(name: str) -> None:
+    for value in WRONG[name]:
+        with pytest.raises(InvalidOption, match=name) as raised:
+            StreamsBroker(**{name: value})
+        assert len(str(raised.value)) < 2_000
+
+
+def test_every_option_of_the_constructor_is_tried() -> None:
+    parameters = set(inspect.signature(StreamsBroker).parameters) - {"redis_parameters"}
+
+    assert parameters <= set(WRONG)
+
+
+def test_password_is_not_shown() -> None:
+    with pytest.raises(InvalidOption) as raised:
+        StreamsBroker(password=["geheim"])
+
+    assert "geheim" not in str(raised.value)
+
+
+def test_any_options_make_a_broker_or_an_error_that_names_one_of_them() -> None:
+    @fuzzed(80)
+    @given(st.dictionaries(picked(list(WRONG)), values, min_size=1, max_size=3))
+    def check(options: dict[str, Any]) -> None:
+        try:
+            StreamsBroker(**options)
+        except InvalidOption as error:
+            text = str(error)
+            assert any(name in text for name in options)
+
+    check()
+
+
+@pytest.mark.parametrize("encoder", [5, "json", dict, object()])
+def test_signing_encoder_takes_only_an_encoder(encoder: Any) -> None:
+    with pytest.raises(InvalidOption, match="encoder="):
+        SigningEncoder(["k" * 32], encoder=encoder)
+
+
+@pytest.mark.parametrize("keys", [None, "k" * 32, b"", [], [5], ["short"], ["k" * 32] * 2, 5])
+def test_signing_encoder_takes_only_secrets(keys: Any) -> None:
+    with pytest.raises(InvalidOption, match="keys"):
+        SigningEncoder(keys)
