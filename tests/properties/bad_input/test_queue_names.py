@@ -133,8 +133,8 @@ def test_any_name_is_refused_clearly_or_works(broker: StreamsBroker) -> None:
 
 
 IMPOSSIBLE_TIMES: list[tuple[str, Any]] = [
-    *(("interval", value) for value in (0, -1, "x", None, float("nan"), True, 10**400)),
-    *(("timeout", value) for value in ("x", float("nan"), [], True, b"1")),
+    *zip(["interval"] * 7, [0, -1, "x", None, float("nan"), True, 10**400], strict=True),
+    *zip(["timeout"] * 5, ["x", float("nan"), [], True, b"1"], strict=True),
 ]
 
 
