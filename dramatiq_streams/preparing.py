@@ -90,8 +90,8 @@ class Preparing:
                 f"Message {message.message_id} of actor {message.actor_name!r} has"
                 f" {len(outgoing.body):,} bytes when it is encoded: max_message_bytes allows"
                 f" {self._max_message_bytes:,}."
-                " Store what is large elsewhere, and send where it is; or raise max_message_bytes of"
-                " every StreamsBroker."
+                " Store what is large elsewhere, and send where it is; or raise max_message_bytes"
+                " of every StreamsBroker."
             )
         return outgoing
 
