@@ -71,7 +71,8 @@ def _end_of(story: Story) -> str:
     if story.removed is not None:
         return "removed"
     # A worker had it when it was cancelled, and died; or nobody knows whether that was done.
-    if story.cancel_outcome == "held" or (story.cancelling and not story.cancelled):
+    is_perhaps_cancelled = story.cancelling is not None and story.cancelled is None
+    if story.outcome == "sent" and (story.cancel_outcome == "held" or is_perhaps_cancelled):
         return "cancelled"
     return "absent"
 

@@ -160,6 +160,16 @@ def test_cancelled_message_must_not_run_afterwards() -> None:
     ]
 
 
+def test_refused_message_may_be_asked_for_in_vain() -> None:
+    refused = (0.1, "plain.1", "unsent", {"ids": ["m"]})
+    cancelling = (1.0, "soak", "cancelling", {"ids": ["m"]})
+
+    found = account(SENT[0], refused, cancelling)
+
+    assert found.total("absent") == 1
+    assert wrongs(found) == []
+
+
 def test_worker_that_ends_by_itself_is_noticed() -> None:
     gone = Note(3.0, "w0.1", "gone", {"code": 1})
 
