@@ -26,7 +26,10 @@ from .schedule import TRACKS, Fault
 
 T = TypeVar("T")
 
-_SCRIPTS = ("ack", "read", "hand_over", "reject", "release", "recover", "beat", "extend", "begin")
+_SCRIPTS = (
+    *("ack", "begin", "delay", "extend", "hand_over", "read", "reject"),
+    *("release", "release_dead", "release_unheld", "take_in", "tend"),
+)
 _PATTERNS = (
     *(b"^EVALSHA " + _HASHES[name].encode() for name in _SCRIPTS),
     *(b"^XADD ", b"^XREADGROUP ", b"^XREAD ", b"", b""),
