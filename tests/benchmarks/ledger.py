@@ -35,24 +35,28 @@ class Start:
     pid: int
 
 
-class _Writer:
+class Writer:
     """This process's file; opened by the first note, and anew after a fork."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path | None = None) -> None:
+        self._directory = directory
         self.forget()
         os.register_at_fork(after_in_child=self.forget)
 
     def forget(self) -> None:
+        """Open another file for the next note."""
         self._slots = itertools.count()
         self._map: mmap.mmap | None = None
 
     def note(self, number: int) -> None:
+        """Message *number* starts now."""
         slot = next(self._slots)  # atomic
         memory = self._map or self._open()
         _SLOT.pack_into(memory, slot * _SLOT.size, number, time.monotonic())
 
     def _open(self) -> mmap.mmap:
-        path = Path(os.environ["BENCH_DIRECTORY"]) / f"{os.getpid()}.ledger"
+        directory = self._directory or Path(os.environ["BENCH_DIRECTORY"])
+        path = directory / f"{os.getpid()}.ledger"
         # Several threads may come here at once: all of them map the same pages.
         with path.open("ab+") as file:
             file.truncate(_CAPACITY * _SLOT.size)
@@ -60,8 +64,7 @@ class _Writer:
         return memory
 
 
-_writer = _Writer()
-note = _writer.note
+note = Writer().note
 
 
 class Reader:

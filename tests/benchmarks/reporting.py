@@ -1,8 +1,8 @@
-"""What came out, for people and for programs; nothing is measured or judged here."""
+"""What came out, as data: all values of all rounds, and what they come to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tests.benchmarks.contest import Outcome, Target
@@ -67,74 +67,3 @@ def _target_json(outcome: Outcome, target: Target) -> dict[str, Any]:
 
 def _spread_json(spread: Spread) -> dict[str, float]:
     return {"median": spread.median, "min": spread.least, "max": spread.most}
-
-
-def to_markdown(report: dict[str, Any]) -> Iterator[str]:
-    """The lines of a page with everything in *report*, the JSON."""
-    yield from _targets_table(report["scenarios"])
-    for scenario in report["scenarios"]:
-        yield from _scenario_section(scenario)
-
-
-def _targets_table(scenarios: Sequence[dict[str, Any]]) -> Iterator[str]:
-    yield "## Targets"
-    yield ""
-    yield "| scenario | what | target | measured: median (min - max) | |"
-    yield "|---|---|---|---|---|"
-    for scenario in scenarios:
-        for target in scenario["targets"]:
-            yield f"| {scenario['name']} | {_target_row(target)} |"
-    yield ""
-
-
-def _target_row(target: dict[str, Any]) -> str:
-    sign = ">=" if target["at_least"] else "<="
-    over = f" / {target['over']}" if target["over"] else ""
-    what = f"{target['of']}{over}, {target['metric']}"
-    measured = target["measured"]
-    verdict = {None: "not measured", True: "pass", False: "**FAIL**"}[target["passed"]]
-    shown = _spread_text(measured) if measured else "-"
-    return f"{what} | {sign} {_number(target['limit'])} | {shown} | {verdict}"
-
-
-def _scenario_section(scenario: dict[str, Any]) -> Iterator[str]:
-    yield f"## {scenario['title']}"
-    yield ""
-    if scenario["notes"]:
-        yield scenario["notes"]
-        yield ""
-    compared = scenario["compared"]
-    heads = ["", *scenario["metrics"]]
-    if compared:
-        heads.append(f"ours / this, {compared}")
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
-    for row in scenario["rows"]:
-        cells = [row["label"]]
-        for metric in scenario["metrics"]:
-            value = row["values"].get(metric)
-            cells.append(_spread_text(value) if value else "-")
-        if compared:
-            cells.append(_spread_text(row["ratio"]) if row["ratio"] else "")
-        yield f"| {' | '.join(cells)} |"
-    yield ""
-    for label in scenario["missing"]:
-        yield f"Not measured, because its server is missing or it was not chosen: {label}."
-    for failure in scenario["failures"]:
-        first, *more = failure.splitlines()
-        yield f"Failed: {first} {more[-1] if more else ''}".rstrip()
-    if scenario["missing"] or scenario["failures"]:
-        yield ""
-
-
-def _spread_text(spread: dict[str, float]) -> str:
-    middle, least, most = (_number(spread[key]) for key in ("median", "min", "max"))
-    return middle if least == most else f"{middle} ({least} - {most})"
-
-
-def _number(value: float) -> str:
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"

@@ -108,7 +108,8 @@ SCENARIO = Scenario(
     ),
     metrics={_AFTER: "the last of the 8", _NOT_WITHIN: "given up on then"},
     notes=(
-        "Another idle worker is there. Another host is another pid namespace (`unshare --pid`).\n"
+        "Another idle worker is there.\n"
+        "Another host is another pid namespace (`unshare --pid`).\n"
         "A stopped process (SIGSTOP) keeps its connections: only its lease tells."
     ),
 )
