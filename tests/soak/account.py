@@ -28,6 +28,8 @@ class Account:
     runs: int = 0
     #: The dead letters, by the kind of their message and their reason.
     letters: Counter[tuple[str, str]] = field(default_factory=Counter)
+    #: How many of them no fault has removed.
+    kept: int = 0
     #: How many messages were dropped because they were cancelled, at least and at most.
     cancelled: tuple[int, int] = (0, 0)
 
@@ -47,6 +49,7 @@ def account_of(stories: Mapping[str, Story], disturbances: Disturbances) -> Acco
         end = _end_of(story)
         account.ends[(story.outcome or "in doubt", end)] += 1
         account.runs += len(story.runs)
+        account.kept += sum(not death.is_removed for death in story.deaths)
         account.letters.update((story.kind, death.reason) for death in story.deaths)
         account.wrongs += [(story, wrong) for wrong in _wrongs_of(story, end, disturbances)]
         for is_explained, text in _repetitions(story, disturbances):

@@ -18,6 +18,7 @@ from dramatiq_streams.keys import queue_keys
 from dramatiq_streams.scripts import _HASHES
 from tests.support.servers import Server
 
+from .burials import note_dead_letter
 from .crew import LANES, QUEUES
 from .crowd import Crowd, Place, send_signal
 from .journal import Journal
@@ -187,18 +188,23 @@ class Injector:
         self._journal.note("removed", what=f"lane {lane} of {queue}", ids=_ids(bodies))
 
     def _flush_all(self, fault: Fault) -> None:
+        """Remove everything, and note in the same step what there was."""
         with self._client().pipeline() as pipeline:
             for queue in QUEUES:
                 keys = queue_keys(self._namespace, queue, LANES)
-                for stream in (*keys.lanes, keys.dead):
-                    pipeline.xrange(stream)
+                pipeline.xrange(keys.dead)
                 pipeline.hvals(keys.delayed_messages)
+                for lane in keys.lanes:
+                    pipeline.xrange(lane)
             pipeline.flushall()
-            *found, _ = pipeline.execute()
-        bodies = []
-        for one in (one for reply in found for one in reply):
-            is_entry = isinstance(one, tuple)
-            bodies.append(one[1][b"m"] if is_entry else one.partition(b":")[2])
+            replies = iter(pipeline.execute())
+        bodies: list[bytes] = []
+        for queue in QUEUES:
+            for entry in next(replies):
+                note_dead_letter(self._journal, queue, entry, is_removed=True)
+            bodies += [packed.partition(b":")[2] for packed in next(replies)]
+            for _ in LANES:
+                bodies += [fields[b"m"] for _, fields in next(replies)]
         self._journal.note("removed", what="everything", ids=_ids(bodies))
 
     def _lose(self, fault: Fault) -> None:

@@ -1,7 +1,6 @@
 """A crowd of workers and senders under a random schedule of faults, and the account at the end."""
 
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -11,12 +10,12 @@ from typing import Any
 from dramatiq.logging import get_logger
 
 from dramatiq_streams.keys import queue_keys
-from dramatiq_streams.letters import Letter
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 from .account import Account, account_of
+from .burials import note_dead_letter
 from .crew import LANES, QUEUES, SPOOLER, Crew, Settings
 from .crowd import THREADS, Crowd, Place
 from .disturbances import Disturbances
@@ -145,20 +144,12 @@ class Soak:
             crew.broker.close()
 
     def _note_letters(self) -> None:
-        """Note the dead letters, their times on the journal's clock."""
-        offset = time.time() - time.monotonic()
+        """Note the dead letters that are there."""
         for queue in QUEUES:
             dead = queue_keys(self._settings.namespace, queue, LANES).dead
             entries: Any = self._server.client().xrange(dead)
-            for letter_id, fields in entries:
-                letter = Letter.parse(queue, letter_id, fields)
-                self._journal.note(
-                    "dead",
-                    id=letter.message.message_id if letter.message else letter.letter_id,
-                    died=letter.died_ms / 1000 - offset,
-                    reason=letter.reason,
-                    error=letter.error,
-                )
+            for entry in entries:
+                note_dead_letter(self._journal, queue, entry, is_removed=False)
 
     def _result(self, people: People) -> Result:
         self._note_letters()
@@ -185,8 +176,8 @@ def _wrong_counts(
         if queue["paused_for_ms"] is not None:
             yield f"queue {queue['queue']} is paused at the end"
     dead = sum(queue["dead"] for queue in queues)
-    if dead != account.letters.total():
-        yield f"{dead} dead letters are counted, and {account.letters.total()} are there"
+    if queues and dead != account.kept:
+        yield f"{dead} dead letters are counted, and {account.kept} are there"
     cancelled = sum(queue["cancelled"] for queue in queues)
     if not disturbances.flushes and not account.cancelled[0] <= cancelled <= account.cancelled[1]:
         yield f"{cancelled} messages are counted as cancelled, and there are {account.cancelled}"

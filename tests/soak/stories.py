@@ -23,6 +23,8 @@ class Death:
 
     at: float
     reason: str
+    #: A fault has removed it again.
+    is_removed: bool
 
 
 @dataclass(slots=True)
@@ -104,7 +106,9 @@ class _Teller:
             case "skipped":
                 story.is_skipped = True
             case "dead":
-                story.deaths.append(Death(note.facts["died"], note.facts["reason"]))
+                facts = note.facts
+                death = Death(facts["died"], facts["reason"], facts["is_removed"])
+                story.deaths.append(death)
             case "removed":
                 story.removed = note.at
             case "cancelling":

@@ -21,7 +21,8 @@ def run(who: str, started: float, ended: float | None = None, *, kind: str = "wo
 
 def dead(at: float, reason: str) -> Any:
     """The note of a dead letter."""
-    return (99.0, "soak", "dead", {"id": "m", "died": at, "reason": reason, "error": ""})
+    facts = {"id": "m", "died": at, "reason": reason, "error": "", "is_removed": False}
+    return (99.0, "soak", "dead", facts)
 
 
 def account(*notes: Any) -> Account:
