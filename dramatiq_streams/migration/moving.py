@@ -200,9 +200,14 @@ class Migration:
         """Move *passages*; False when they belong to a worker that lives after all."""
         # Before it is known what departs: a row is never used twice.
         row, self._row = self._row, self._row + len(passages)
+        run, target = self._run, self._target.namespace
+        # What is not heard of may still be carried out, behind what departs later: then its rows
+        # must not be of the same run, or they would look as if they had arrived.
+        self._run = uuid.uuid4().hex
         departed = self._source.depart(
-            queue_name, place, passages, target=self._target.namespace, source=self._run, row=row
+            queue_name, place, passages, target=target, source=run, row=row
         )
+        self._run = run
         if departed < 0:
             return False
         self.account.of(queue_name, place.state).gone += len(passages) - departed

@@ -14,8 +14,10 @@ from dramatiq.message import Message
 
 from dramatiq_streams import StreamsBroker
 from dramatiq_streams.migration import moving, source
+from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import QueueState
+from tests.docs.pages import page
 from tests.integration.ops.conftest import Run, RunCommand
 from tests.support.keyspace import snapshot
 from tests.support.redis_broker import OldBroker
@@ -397,6 +399,45 @@ def test_full_target_loses_nothing_and_the_next_run_goes_on(
     assert planned.json["moved"] == done.json["moved"] == 5
     assert QueueState(full.client(), namespace).entries("default")[1:] == sent
     assert old.keys() == set()
+
+
+def test_documented_rights_suffice(run: RunCommand, start_server: StartServer) -> None:
+    theirs, ours = start_server(), start_server()
+    old = OldBroker(theirs, "dramatiq")
+    old.fail("cake")
+    for number in range(3):
+        old.send(number)
+        old.send(number, delay=HOUR_MS)
+    old.fetch(1).fall_silent()
+    old.fetch(1)
+    blocks = [block.text for block in page("docs/explanation/security.md").blocks]
+    (needed,) = [text.split() for text in blocks if text.startswith("+scan")]
+    (user,) = [text.split()[3:] for text in blocks if text.startswith("ACL SETUSER")]
+    _add_user(theirs, ["reset", "on", ">PASSWORD", "~dramatiq:*", "-@all", *needed])
+    _add_user(ours, user)
+    where = ["--from", _url(theirs), "--url", _url(ours), "--namespace", DEFAULT_NAMESPACE]
+
+    codes = [run("migrate", *where, *more).code for more in ([], ["--include-unacked"], [])]
+
+    assert codes == [1, 0, 0]
+    used = {name.partition("|")[0] for name in _used(theirs)}
+    assert {name.removeprefix("+") for name in needed} - used == set()
+
+
+def _add_user(server: Server, rules: list[str]) -> None:
+    client = server.client()
+    if client.info("server")["redis_version"].startswith("7.0"):
+        rules = [rule for rule in rules if rule != "+client|setinfo"]
+    client.execute_command("ACL", "SETUSER", "migrant", *rules)
+    client.config_resetstat()
+
+
+def _used(server: Server) -> set[str]:
+    return {name.removeprefix("cmdstat_") for name in server.client().info("commandstats")}
+
+
+def _url(server: Server) -> str:
+    return f"unix://migrant:PASSWORD@{server.socket}"
 
 
 def test_two_at_once_while_old_senders_and_workers_go_on(
