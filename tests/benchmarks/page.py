@@ -93,8 +93,8 @@ def _scenario_section(scenario: dict[str, Any]) -> Iterator[str]:
             cells.append(_spread_text(row["ratio"]) if row["ratio"] else "")
         yield f"| {' | '.join(cells)} |"
     yield ""
-    for label in scenario["missing"]:
-        yield f"Not measured, because its server is missing or it was not chosen: {label}."
+    if scenario["missing"]:
+        yield f"Not measured, for want of a server or by choice: {', '.join(scenario['missing'])}."
     for failure in scenario["failures"]:
         first, *more = failure.splitlines()
         yield "Failed: " + _one_line(f"{first} {more[-1] if more else ''}")
