@@ -95,8 +95,12 @@ def test_zombie_takes_part_again(scene: Scene) -> None:
 
     os.kill(pid, signal.SIGCONT)
     zombie.wait_for_log(LATE_ACK)
-    labels = scene.send_notes(500)
-    scene.join()
+    labels: set[str] = set()
 
+    def takes_part() -> bool:
+        labels.update(scene.send_notes(50, f"{len(labels)}-"))
+        scene.join()
+        return any(note.pid == pid for note in scene.journal.notes() if note.label in labels)
+
+    wait_until(takes_part, timeout=20, message="the zombie ran some")
     assert scene.journal.counts() == {"running": 2, **dict.fromkeys(labels, 1)}
-    assert pid in {note.pid for note in scene.journal.notes() if note.label in labels}
