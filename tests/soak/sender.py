@@ -26,6 +26,9 @@ WISHES = "wishes"
 
 _DRAIN_SECONDS = 60.0
 
+#: So many at once that workers fetch more than they can begin.
+_BURST = 40
+
 #: What is sent, and how often.
 _MIX = {
     "quick": 40,
@@ -72,19 +75,20 @@ def _batches(random: Random, crew: Crew) -> Iterator[tuple[list[Any], int | None
     while True:
         (name,) = random.choices(list(_MIX), list(_MIX.values()))
         kind = name if name in crew.actors else "work"
-        seconds = _seconds(name, random)
-        count = 20 if name == "many" else 1
+        count = _BURST if name == "many" else 1
         options: dict[str, Any] = {"queue": random.choice(QUEUES)}
         if random.random() < 0.5:
             options["lane"] = "low" if name == "cancelled" else random.choice(LANES)
-        messages = [crew.message(kind, seconds, **options) for _ in range(count)]
+        messages = [crew.message(kind, _seconds(name, random), **options) for _ in range(count)]
         yield messages, _delay(name, random), {"to_cancel": True} if name == "cancelled" else {}
 
 
 def _seconds(name: str, random: Random) -> float:
     if name == "long":
         return LEASE + 2
-    return random.uniform(0.3, 2.0) if name == "slow" else random.uniform(0.0, 0.05)
+    if name == "slow":
+        return random.uniform(0.3, 2.0)
+    return random.uniform(0.0, 0.5 if name == "many" else 0.05)
 
 
 def _delay(name: str, random: Random) -> int | None:
