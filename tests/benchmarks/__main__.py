@@ -55,7 +55,11 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
         for name in names:
             outcomes.append(hold(SCENARIOS[name], place, rounds=rounds, tell=_tell))
             report = reporting.to_json(
-                outcomes, command=_command(options), machine=about, rounds=rounds
+                outcomes,
+                command=_command(options),
+                machine=about,
+                rounds=rounds,
+                quick=options.quick,
             )
             if options.json:
                 options.json.write_text(json.dumps(report, indent=1) + "\n")

@@ -31,6 +31,8 @@ its own; RabbitMQ has one node, which stands still while others run.
 def to_page(report: dict[str, Any]) -> Iterator[str]:
     """The lines of the documentation's page."""
     yield from _INTRODUCTION.splitlines()
+    if report["quick"]:
+        yield "It is of a quick run, with fewer and shorter measurements than its texts say."
     yield ""
     yield "| | |"
     yield "|---|---|"

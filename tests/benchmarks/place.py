@@ -21,7 +21,7 @@ class Place:
     """What all trials of one run share.
 
     Args:
-        messages: How many a drain has; other scenarios take their numbers from it.
+        messages: How many a drain has; some others take their numbers from it.
         is_quick: Fewer and shorter measurements, for trying out.
     """
 
@@ -30,6 +30,11 @@ class Place:
     is_quick: bool
     rabbitmq: RabbitmqServer | None = None
     chosen: frozenset[str] = field(default_factory=lambda: frozenset(SYSTEMS))
+
+    @property
+    def burst(self) -> int:
+        """How many messages a burst has."""
+        return 2_000 if self.is_quick else 10_000
 
     @contextlib.contextmanager
     def trial(self, name: str) -> Iterator[Trial]:

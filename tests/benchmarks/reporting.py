@@ -10,13 +10,19 @@ from tests.benchmarks.spread import Spread
 
 
 def to_json(
-    outcomes: Sequence[Outcome], *, command: str, machine: dict[str, str], rounds: int
+    outcomes: Sequence[Outcome],
+    *,
+    command: str,
+    machine: dict[str, str],
+    rounds: int,
+    quick: bool = False,
 ) -> dict[str, Any]:
     """All values of all rounds, and what they come to."""
     return {
         "command": command,
         "machine": machine,
         "rounds": rounds,
+        "quick": quick,
         "scenarios": [_scenario_json(outcome) for outcome in outcomes],
     }
 

@@ -9,7 +9,7 @@ from tests.benchmarks.registry import SYSTEMS
 
 def _contestant(name: str) -> Contestant:
     def measure(place: Place) -> dict[str, float]:
-        plan = Plan(count=place.messages // 2, warm_up=50)
+        plan = Plan(count=place.burst, warm_up=50)
         produced, starts = send_to_workers(place, name, plan, processes=3)
         return {
             **quantiles_ms(waits_ms(produced, starts)),
