@@ -39,16 +39,21 @@ class Leases:
     def _extend(self, queue_name: str, held: Sequence[Entry]) -> list[Entry]:
         keys = self._scope.keys(queue_name)
         begun_ms = clock.monotonic_ms()
+        # Before their deliveries are looked at: another thread may count a last one meanwhile.
+        had_begun = [entry.has_begun for entry in held]
         positions = self._scripts.extend(
             lanes=keys.lanes,
             group=GROUP,
             consumer=self._scope.consumer,
             held=((entry.lane, entry.entry_id, entry.deliveries) for entry in held),
         )
-        lost = [held[position - 1] for position in positions]
-        for entry in set(held).difference(lost):
+        refused = [position - 1 for position in positions]
+        for entry in set(held).difference(held[index] for index in refused):
             entry.leased_at_ms = begun_ms
-        return lost
+        # A last delivery that was counted in between is refused, and is ours all the same.
+        return [
+            held[index] for index in refused if had_begun[index] or not held[index].is_beginning
+        ]
 
 
 def extend_interval_ms(lease_ms: int) -> float:

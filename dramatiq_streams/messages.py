@@ -28,6 +28,8 @@ class Entry:
     #: It would not be delivered once more: the server counts this delivery when it has begun.
     is_last: bool = False
     has_begun: bool = False
+    #: The server was asked to count it: until its answer is here, nothing else tells who has it.
+    is_beginning: bool = False
     #: Somebody else may have it now. Never started if it was not yet, never acknowledged.
     is_lost: bool = False
     #: Acknowledged, dead-lettered, handed over or given back; nothing is left to do.

@@ -206,6 +206,7 @@ class Queues:
 
     def begin(self, queue_name: str, entry: Entry) -> bool:
         """Count the last delivery of *entry*, which starts now; False when it must not start."""
+        entry.is_beginning = True
         is_held = self._scripts.begin(
             lane=self._scope.keys(queue_name).lanes[entry.lane - 1],
             group=GROUP,
