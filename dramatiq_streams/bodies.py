@@ -51,7 +51,8 @@ def flaw(message: Message[Any]) -> str | None:
     if wrong:
         return f"wrong type of {', '.join(wrong)}"
     for name in ("kwargs", "options"):
-        if not all(isinstance(key, str) for key in getattr(message, name)):
+        keys = getattr(message, name)
+        if keys and not all(isinstance(key, str) for key in keys):
             return f"a name in {name} is no text"
     for name in _NAMES:
         if not is_text(getattr(message, name)):

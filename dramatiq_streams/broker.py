@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from dramatiq.actor import Actor
 from dramatiq.broker import Broker
 from dramatiq.errors import QueueJoinTimeout
 from dramatiq.message import Message
-from dramatiq.middleware import Middleware, default_middleware
+from dramatiq.middleware import Middleware, MiddlewareError, default_middleware
 
 from . import clock
 from .arguments import (
@@ -52,6 +53,7 @@ from .options import (
 from .outbox import Outgoing
 from .preparing import Preparing
 from .process import Process
+from .signals import Signals
 from .vetting import Vetting
 
 
@@ -135,6 +137,7 @@ class StreamsBroker(Broker):
         self.events = self._connections.events
         self._processes: dict[int, Process] = {}
         self._causes = Causes()
+        self._signals = Signals()
         default = middleware is None
         given = [m() for m in default_middleware] if default else checked_middleware(middleware)
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
@@ -272,18 +275,38 @@ class StreamsBroker(Broker):
 
     def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
         """Tell all middleware, but of no message that is another worker's by now."""
-        if not _is_withdrawn(signal, args):
-            super().emit_before(signal, *args, **kwargs)
+        if _is_withdrawn(signal, args):
+            return
+        signal = "before_" + signal
+        for middleware, hook in self._signals.hooks(signal, self.middleware):
+            try:
+                hook(self, *args, **kwargs)
+            except MiddlewareError:
+                raise
+            except Exception:
+                self._log_failure(signal, middleware)
 
     def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
         """Tell all middleware, but of no message that is another worker's by now."""
         if _is_withdrawn(signal, args):
             return
         if signal != "process_message":
-            super().emit_after(signal, *args, **kwargs)
+            self._emit_after("after_" + signal, *args, **kwargs)
             return
         with self._causes.of(args[0]):
-            super().emit_after(signal, *args, **kwargs)
+            self._emit_after("after_process_message", *args, **kwargs)
+
+    def _emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        for middleware, hook in reversed(self._signals.hooks(signal, self.middleware)):
+            try:
+                hook(self, *args, **kwargs)
+            except Exception:
+                self._log_failure(signal, middleware)
+
+    def _log_failure(self, signal: str, middleware: Middleware) -> None:
+        self.logger.critical(  # called from where the exception is handled
+            "Unexpected failure in %s of %r.", signal, middleware, exc_info=sys.exception()
+        )
 
     def get_declared_queues(self) -> set[str]:
         """The names of all queues declared so far."""

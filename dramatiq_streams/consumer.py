@@ -51,7 +51,7 @@ class StreamsConsumer(Consumer):
         self._isolation = isolation
         self._retreat = retreat
         self._outages = outages
-        self._ride = Ride(outages, f"read queue {self.queue_name!r}", retreat)
+        self._ride = outages.ride(f"read queue {self.queue_name!r}", retreat)
         self._buffer: deque[Entry] = deque()
         self._is_closed = False
 
@@ -137,7 +137,7 @@ class StreamsConsumer(Consumer):
     def _settle(
         self, message: DeliveredMessage, settle: Callable[[DeliveredMessage], None]
     ) -> None:
-        ride = Ride(self._outages, f"settle messages of queue {self.queue_name!r}", self._retreat)
+        ride: Ride | None = None
         while True:
             try:
                 settle(message)
@@ -145,9 +145,13 @@ class StreamsConsumer(Consumer):
                 if self._retreat.is_set():
                     self._leave_behind(message, error)
                     return
+                ride = ride or self._outages.ride(
+                    f"settle messages of queue {self.queue_name!r}", self._retreat
+                )
                 ride.endure(error)
             else:
-                ride.succeed()
+                if ride is not None:
+                    ride.succeed()
                 return
 
     def _leave_behind(self, message: DeliveredMessage, error: BrokerConnectionError) -> None:

@@ -30,6 +30,10 @@ class Outages:
         self._failing: set[str] = set()
         self._since_ms = 0.0
 
+    def ride(self, deed: str, interrupting: threading.Event) -> Ride:
+        """How one thread rides out the failures of *deed*."""
+        return Ride(self, deed, interrupting)
+
     def note_failure(self, deed: str, error: Exception) -> None:
         """*deed*, as in "read queue 'default'", has failed; an outage begins if none is on."""
         with self._changing:

@@ -147,7 +147,7 @@ def _die_and_recover(
     assert next(consumer) is not None
     told = queue_keys(DEFAULT_NAMESPACE, "default", tuple(DEFAULT_LANES)).connections
     wait_until(lambda: client.exists(told), message="it has given a sign of life")
-    dead._process._maintenance.stop()
+    dead._process._caretaker.stop()
     broker = make(middleware=[])
     runs: list[int] = []
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import redis
 
+from dramatiq_streams.condition import Condition
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import queue_keys
@@ -39,13 +40,15 @@ def watch(caretaker: Executor, options: BrokerOptions, namespace: str) -> Watch:
         consumer="me",
         presence=caretaker.presence,
         readers=lambda queue_name: [],
+        condition=lambda queue_name: Condition(),
         events=Connections(url=None, client=None, parameters={}).events,
     )
 
 
 def _told(client: redis.Redis, namespace: str) -> set[int]:
     keys = queue_keys(namespace, "q", tuple(DEFAULT_LANES))
-    return {int(number) for number in client.hget(keys.connections, "me").split()}
+    words = client.hget(keys.connections, "me").split()
+    return {int(word) for word in words if word.isdigit()}
 
 
 def test_first_heartbeat_tells_the_connection_that_it_opens(

@@ -118,7 +118,7 @@ def _take_and_die(make_broker: MakeBroker, **options: Any) -> MessageProxy:
     broker.enqueue(new_message(1, actor="work"))
     message = next(consumer)
     assert message is not None
-    broker._process._maintenance.stop()
+    broker._process._caretaker.stop()
     return message
 
 

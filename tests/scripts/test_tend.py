@@ -19,13 +19,10 @@ def recover(
     latest: int = 2**53,
 ) -> list[Any]:
     """What was recovered, and the cursors."""
-    options = {
-        "cursors": cursors,
-        "limit": limit,
-        "max_deliveries": max_deliveries,
-        "latest": latest,
-    }
-    return shard.scripts.tend(**parameters(shard, **options))[:5]
+    tending = parameters(
+        shard, cursors=cursors, limit=limit, max_deliveries=max_deliveries, latest=latest
+    )
+    return shard.scripts.tend(**tending)[:5]
 
 
 def parameters(shard: Shard, *, host: str = "h", **options: Any) -> dict[str, Any]:
