@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from dramatiq_streams.cli import main
 from tests.contract.queue_state import QueueState
-from tests.properties.bad_input.fuzzing import fuzzed, json_values, odd_text, picked
+from tests.properties.bad_input.fuzzing import FACTOR, fuzzed, json_values, odd_text, picked
 from tests.properties.bad_input.test_bodies import FIELDS, Strangers, places, written
 from tests.support.servers import Server
+
+pytestmark = pytest.mark.timeout(60 * FACTOR)
 
 #: Exit codes: all is well, the answer is no, wrong usage.
 TOLD = {0, 1, 2}

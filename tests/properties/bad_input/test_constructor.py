@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dramatiq_streams import InvalidOption, SigningEncoder, StreamsBroker
-from tests.properties.bad_input.fuzzing import fuzzed, picked, values
+from tests.properties.bad_input.fuzzing import FACTOR, fuzzed, picked, values
+
+pytestmark = pytest.mark.timeout(60 * FACTOR)
 
 NO_NUMBERS: list[Any] = [
     *(None, True, False, "5", b"5", "", [], {}, (), object(), 1j, math.nan, math.inf, 1.5),

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from dramatiq_streams import InvalidOption, StreamsBroker
 from tests.conftest import MakeBroker
 from tests.contract.queue_state import QueueState
-from tests.properties.bad_input.fuzzing import CLEAR, fuzzed, picked, values
+from tests.properties.bad_input.fuzzing import CLEAR, FACTOR, fuzzed, picked, values
+
+pytestmark = [
+    # The broker's threads use `random` while values are drawn.
+    pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning"),
+    pytest.mark.timeout(60 * FACTOR),
+]
 
 IMPOSSIBLE = [
     *("", " ", "a b", "a\nb", "a\tb", "{a}", "a}", "a:b", "\0", "\ud800", "x" * 256, "mail.DQ.DQ"),

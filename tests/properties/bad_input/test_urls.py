@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dramatiq_streams import InvalidOption, StreamsBroker
-from tests.properties.bad_input.fuzzing import CLEAR, fuzzed, picked, values
+from tests.properties.bad_input.fuzzing import CLEAR, FACTOR, fuzzed, picked, values
 from tests.support.servers import Server
 
 IMPOSSIBLE = [
@@ -102,7 +102,7 @@ def test_password_is_not_shown_with_an_impossible_url(url: str) -> None:
     assert "'geh'" not in str(raised.value)
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(60 * FACTOR)
 def test_any_url_is_refused_when_the_broker_is_made_or_fails_clearly_where_it_is_used() -> None:
     @fuzzed(150)
     @given(urls | values)
