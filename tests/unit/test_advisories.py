@@ -58,9 +58,58 @@ def test_flaw_of_xackdel_came_with_the_command(version: str, *, is_affected: boo
     assert ("CVE-2025-62507" in identifiers("redis", version)) is is_affected
 
 
-def test_flaw_of_client_eviction_needs_client_eviction() -> None:
-    assert identifiers("redis", "8.2.3") == []
-    assert identifiers("redis", "8.2.3", evicts_clients=True) == ["CVE-2026-23479"]
+@pytest.mark.parametrize(
+    ("product", "version", "expected"),
+    [
+        ("redis", "8.2.5", {"CVE-2026-23479", "redis#15594"}),
+        ("redis", "8.2.6", {"redis#15594"}),
+        ("redis", "8.8.0", {"redis#15594"}),
+        ("redis", "8.10.1", set()),
+        ("redis", "7.0.15", set()),
+        ("valkey", "8.0.8", {"CVE-2026-23479", "CVE-2026-130822"}),
+        ("valkey", "9.1.0", {"CVE-2026-130822"}),
+        ("valkey", "9.1.4", set()),
+    ],
+)
+def test_flaw_of_client_eviction_needs_client_eviction(
+    product: str, version: str, expected: set[str]
+) -> None:
+    without = identifiers(product, version)
+    with_it = identifiers(product, version, evicts_clients=True)
+
+    assert set(with_it) - set(without) == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "is_affected"),
+    [("7.0.15", False), ("7.2.15", True), ("8.2.8", True), ("8.2.9", False), ("8.10.0", False)],
+)
+def test_flaw_of_reads_under_an_acl(version: str, *, is_affected: bool) -> None:
+    assert ("redis#15478" in identifiers("redis", version)) is is_affected
+
+
+@pytest.mark.parametrize(
+    ("identifier", "version", "is_affected"),
+    [
+        ("CVE-2024-31449", "8.0.0", True),
+        ("CVE-2024-31449", "8.0.1", False),
+        ("CVE-2024-46981", "8.0.1", True),
+        ("CVE-2024-46981", "8.0.2", False),
+        ("CVE-2025-21605", "8.0.2", True),
+        ("CVE-2025-21605", "8.0.3", False),
+        ("CVE-2025-67733", "9.0.1", True),
+        ("CVE-2025-67733", "9.0.3", False),
+        ("CVE-2026-27623", "8.1.3", False),
+        ("CVE-2026-27623", "9.0.2", True),
+        ("GHSA-fq2f-crmw-q97r", "9.0.3", False),
+        ("GHSA-fq2f-crmw-q97r", "9.1.1", True),
+        ("GHSA-fq2f-crmw-q97r", "9.1.2", False),
+    ],
+)
+def test_flaws_of_valkey_are_those_of_its_release_notes(
+    identifier: str, version: str, *, is_affected: bool
+) -> None:
+    assert (identifier in identifiers("valkey", version)) is is_affected
 
 
 @pytest.mark.parametrize("version", ["", "unstable", "255.255.255", "9.1.2"])
