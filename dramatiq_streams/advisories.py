@@ -1,11 +1,11 @@
 """Known flaws of servers in what this broker needs: streams, scripts and blocked clients (pure).
 
-Each was looked up in the CVE records and in the release notes of Redis and Valkey. The comments name
+Each was looked up in the CVE records and in the release notes of Redis and Valkey. Comments name
 the notes that were seen, and in parentheses releases of the same day whose notes were not.
 
 Left out are flaws in what the broker's user cannot run or does not use: RESTORE, CLIENT KILL,
-HyperLogLog, modules, the cluster bus, TLS and RDMA of the server, scripts on replicas. Of flaws that
-the same releases mend, the worst stands for all.
+HyperLogLog, modules, the cluster bus, TLS and RDMA of the server, scripts on replicas. Of flaws
+that the same releases mend, the worst stands for all.
 """
 
 from __future__ import annotations
