@@ -19,6 +19,7 @@ MOST_NESTED = 500
 #: Some 30,000 years after 1970.
 LATEST_TIMESTAMP_MS = 10**15
 
+_NUMBER = (int, float)
 _FIELDS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
     ("queue_name", str),
     ("actor_name", str),
@@ -26,7 +27,7 @@ _FIELDS: tuple[tuple[str, type | tuple[type, ...]], ...] = (
     ("kwargs", dict),
     ("options", dict),
     ("message_id", str),
-    ("message_timestamp", (int, float)),
+    ("message_timestamp", _NUMBER),
 )
 _NAMES = ("queue_name", "actor_name", "message_id")
 
@@ -47,20 +48,42 @@ def parsed(body: bytes) -> Message[Any]:
 
 def flaw(message: Message[Any]) -> str | None:
     """What is wrong with the fields of *message*, None when nothing is."""
-    wrong = [name for name, kind in _FIELDS if not isinstance(getattr(message, name), kind)]
-    if wrong:
+    if not _has_right_types(message):
+        wrong = [name for name, kind in _FIELDS if not isinstance(getattr(message, name), kind)]
         return f"wrong type of {', '.join(wrong)}"
     for name in ("kwargs", "options"):
         keys = getattr(message, name)
         if keys and not all(isinstance(key, str) for key in keys):
             return f"a name in {name} is no text"
-    for name in _NAMES:
+    for name in () if _has_plain_names(message) else _NAMES:
         if not is_text(getattr(message, name)):
             return f"{name} has half a character, a surrogate, which is not Unicode"
     # Not the other way round: a NaN is neither.
     if not 0 <= message.message_timestamp <= LATEST_TIMESTAMP_MS:
         return f"message_timestamp is not from 0 to {LATEST_TIMESTAMP_MS}"
     return None
+
+
+def _has_right_types(message: Message[Any]) -> bool:
+    """What `_FIELDS` says, in a tenth of the time."""
+    return (
+        isinstance(message.queue_name, str)
+        and isinstance(message.actor_name, str)
+        and isinstance(message.args, tuple)
+        and isinstance(message.kwargs, dict)
+        and isinstance(message.options, dict)
+        and isinstance(message.message_id, str)
+        and isinstance(message.message_timestamp, _NUMBER)
+    )
+
+
+def _has_plain_names(message: Message[Any]) -> bool:
+    """What is true of nearly all that `is_text` allows."""
+    return (
+        message.queue_name.isascii()
+        and message.actor_name.isascii()
+        and message.message_id.isascii()
+    )
 
 
 def too_deep(message: Message[Any], body: bytes) -> str | None:

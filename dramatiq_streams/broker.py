@@ -293,8 +293,11 @@ class StreamsBroker(Broker):
         if signal != "process_message":
             self._emit_after("after_" + signal, *args, **kwargs)
             return
-        with self._causes.of(args[0]):
+        self._causes.begin(args[0])
+        try:
             self._emit_after("after_process_message", *args, **kwargs)
+        finally:
+            self._causes.end()
 
     def _emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
         for middleware, hook in reversed(self._signals.hooks(signal, self.middleware)):

@@ -22,14 +22,13 @@ class Causes:
     def __init__(self) -> None:
         self._of_thread = threading.local()
 
-    @contextmanager
-    def of(self, message: object) -> Iterator[None]:
-        """Whatever this thread sends meanwhile, *message* has caused."""
+    def begin(self, message: object) -> None:
+        """Whatever this thread sends from now on, *message* has caused."""
         self._of_thread.message = message
-        try:
-            yield
-        finally:
-            self._of_thread.message = None
+
+    def end(self) -> None:
+        """What this thread sends from now on has no cause that is known."""
+        self._of_thread.message = None
 
     @contextmanager
     def kept(self) -> Iterator[None]:

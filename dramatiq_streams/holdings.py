@@ -28,7 +28,10 @@ class Holdings:
 
     def __init__(self, on_settled: Callable[[Entry], None] | None = None) -> None:
         self._on_settled = on_settled or (lambda _entry: None)
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        #: How many threads wait until something changes: mostly none.
+        self._waiting = 0
         self._owners: dict[Entry, object | None] = {}
         self._counts: Counter[object | None] = Counter()
         self._acks: deque[Entry] = deque()
@@ -41,7 +44,7 @@ class Holdings:
 
     def add(self, entries: Iterable[Entry], *, owner: object) -> None:
         """Note *entries* as held, delivered through the consumer *owner*."""
-        with self._changed:
+        with self._lock:
             for entry in entries:
                 self._owners[entry] = owner
                 self._counts[owner] += 1
@@ -49,27 +52,33 @@ class Holdings:
     def confirm(self, acks: Iterable[Entry]) -> None:
         """Forget *acks*: they have reached the server, which is the proof that acks do."""
         self._unconfirmed_since_ms = clock.monotonic_ms() if self._acks else None
-        self.drop(acks)
+        with self._lock:
+            for entry in acks:
+                if entry in self._owners:
+                    self._counts[self._owners.pop(entry)] -= 1
+                    if entry.is_last:  # see `acknowledge`
+                        self._on_settled(entry)
+            self._notify()
 
     def drop(self, entries: Iterable[Entry]) -> None:
         """Forget *entries*: they are settled, given back or lost."""
-        with self._changed:
+        with self._lock:
             for entry in entries:
                 if entry in self._owners:
                     self._counts[self._owners.pop(entry)] -= 1
                     self._on_settled(entry)
-            self._changed.notify_all()
+            self._notify()
 
     def abandon(self, entry: Entry) -> None:
         """Let the lease of *entry* expire: it is to be delivered again, and that counts."""
-        with self._changed:
+        with self._lock:
             # First: a reconciliation in between would give it back at once, and not count it.
             self._abandoned.append(entry)
             self.drop([entry])
 
     def disown(self, owner: object) -> None:
         """Keep what *owner* delivered, to be counted against whichever consumer comes next."""
-        with self._changed:
+        with self._lock:
             for entry, entry_owner in self._owners.items():
                 if entry_owner is owner:
                     self._owners[entry] = None
@@ -77,23 +86,23 @@ class Holdings:
 
     def held(self) -> list[Entry]:
         """Every delivery that this process still has a claim to."""
-        with self._changed:
+        with self._lock:
             return [entry for entry in self._owners if not entry.is_lost]
 
     def known(self) -> list[Entry]:
         """Every delivery that has arrived here and may still be pending in our name."""
-        with self._changed:
+        with self._lock:
             return [*self._owners, *self._abandoned]
 
     def room(self, prefetch: int, *, owner: object) -> int:
         """How many more messages *owner* may fetch: acks still to be sent make room already."""
-        with self._changed:
+        with self._lock:
             return self._room(prefetch, owner)
 
     def wait_for_room(self, prefetch: int, *, owner: object, timeout_ms: float) -> bool:
         """Wait until *owner* may fetch again, or acks wait; returns whether it may fetch."""
-        with self._changed:
-            self._changed.wait_for(
+        with self._lock:
+            self._wait_for(
                 lambda: self._room(prefetch, owner) > 0 or bool(self._acks),
                 max(timeout_ms, 0) / 1000,
             )
@@ -118,7 +127,7 @@ class Holdings:
 
     def acknowledge(self, entry: Entry) -> bool:
         """Add *entry* to the acks to be sent; True when the caller has to send them itself."""
-        with self._changed:
+        with self._lock:
             if entry.is_settled:
                 return False
             entry.is_settled = True
@@ -128,17 +137,17 @@ class Holdings:
             if not entry.is_last:
                 self._on_settled(entry)
             # Else it leaves when the server knows: the next one may kill this process.
-            self._changed.notify_all()
+            self._notify()
             return self._carriers == 0
 
     def take_acks(self) -> list[Entry]:
         """Take the acks to be sent now, oldest first; `put_back` them if they could not be."""
-        with self._changed:
+        with self._lock:
             return [self._acks.popleft() for _ in range(min(len(self._acks), ACK_LIMIT))]
 
     def put_back(self, acks: Sequence[Entry]) -> None:
         """Keep *acks* for the next attempt; they may have taken effect already."""
-        with self._changed:
+        with self._lock:
             for ack in acks:
                 ack.is_in_doubt = True
             self._acks.extendleft(reversed(acks))
@@ -151,36 +160,36 @@ class Holdings:
     @contextmanager
     def carrying(self) -> Iterator[None]:
         """While inside, acks wait for the caller's next read."""
-        with self._changed:
+        with self._lock:
             self._carriers += 1
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._carriers -= 1
 
     def pause_carrying(self) -> bool:
         """Before blocking: stop carrying, unless acks are waiting and a read must come first."""
-        with self._changed:
+        with self._lock:
             if not self._acks:
                 self._carriers -= 1
             return not self._acks
 
     def resume_carrying(self) -> None:
         """After blocking: acks wait for the caller's next read again."""
-        with self._changed:
+        with self._lock:
             self._carriers += 1
 
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Around a read and the `add` of what it brought: keeps `reconciling` out."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._is_reconciling)
+        with self._lock:
+            self._wait_for(lambda: not self._is_reconciling)
             self._reads += 1
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._reads -= 1
 
     @contextmanager
@@ -189,13 +198,26 @@ class Holdings:
 
         Only then is an entry that the server counts as ours, and that is not held, a lost reply.
         """
-        with self._changed:
+        with self._lock:
             is_alone = self._reads == 0 and not self._is_reconciling
             self._is_reconciling = self._is_reconciling or is_alone
         try:
             yield is_alone
         finally:
             if is_alone:
-                with self._changed:
+                with self._lock:
                     self._is_reconciling = False
-                    self._changed.notify_all()
+                    self._notify()
+
+    def _wait_for(
+        self, predicate: Callable[[], bool], timeout_seconds: float | None = None
+    ) -> None:
+        self._waiting += 1
+        try:
+            self._changed.wait_for(predicate, timeout_seconds)
+        finally:
+            self._waiting -= 1
+
+    def _notify(self) -> None:
+        if self._waiting:
+            self._changed.notify_all()

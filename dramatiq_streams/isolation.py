@@ -17,7 +17,8 @@ class Isolation:
     """Decides what may be handed out in this process, over all its queues."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._running: set[Entry] = set()
         self._suspect: Entry | None = None
 
@@ -26,7 +27,7 @@ class Isolation:
 
         Once a last delivery was asked for, nothing else is admitted before it has left.
         """
-        with self._changed:
+        with self._lock:
             is_admitted = self._may_run(entry) or self._changed.wait_for(
                 lambda: self._may_run(entry), max(timeout_ms, 0) / 1000
             )
@@ -36,12 +37,13 @@ class Isolation:
 
     def leave(self, entry: Entry) -> None:
         """Note that *entry* is settled, given back or lost: it no longer runs here."""
-        with self._changed:
-            if entry in self._running or entry is self._suspect:
-                self._running.discard(entry)
-                if entry is self._suspect:
-                    self._suspect = None
-                self._changed.notify_all()
+        with self._lock:
+            self._running.discard(entry)
+            if self._suspect is None:
+                return  # Then nobody waits.
+            if entry is self._suspect:
+                self._suspect = None
+            self._changed.notify_all()
 
     def _may_run(self, entry: Entry) -> bool:
         if self._suspect is None and entry.is_last:

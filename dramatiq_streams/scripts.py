@@ -6,6 +6,7 @@ order; a test compares them. Call sites never see a hash or a `KEYS` index.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ def assembled() -> dict[str, str]:
 
 
 _TEXTS: Mapping[str, str] = assemble(resources.files(__package__) / "lua")
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 _HASHES = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in _TEXTS.items()}
 
 
@@ -211,7 +213,7 @@ class Scripts:
         keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
         reader = [group, consumer, released, budget]
         options = [fallback, limit, max_deliveries, watch]
-        work = [_json(shares), _json(acks), _json(lane_names), *options]
+        work = [_json_of(tuple(shares)), _json(acks), _json_of(tuple(lane_names)), *options]
         return self._run("read", keys, [*reader, *work])
 
     def redrive(self, *, dead: str, lane: str, letter: str, message: bytes) -> int:
@@ -382,4 +384,10 @@ class Scripts:
 
 
 def _json(value: Iterable[Any]) -> str:
-    return json.dumps(list(value), separators=(",", ":"))
+    return _ENCODER.encode(list(value))
+
+
+@functools.lru_cache(maxsize=1024)
+def _json_of(value: tuple[Any, ...]) -> str:
+    """As `_json`, for the few that are sent again and again."""
+    return _json(value)
