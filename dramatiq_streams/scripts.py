@@ -40,10 +40,19 @@ class Scripts:
         self._runs = runs
 
     def ack(
-        self, *, wake: str, lanes: Sequence[str], group: str, consumer: str, acks: Iterable[Any]
+        self,
+        *,
+        wake: str,
+        unique: str,
+        unique_messages: str,
+        lanes: Sequence[str],
+        group: str,
+        consumer: str,
+        acks: Iterable[Any],
     ) -> list[int]:
         """Run `ack.lua`."""
-        return self._run("ack", [wake, *lanes], [group, consumer, _json(acks)])
+        keys = [wake, unique, unique_messages, *lanes]
+        return self._run("ack", keys, [group, consumer, _json(acks)])
 
     def beat(
         self,
@@ -67,19 +76,30 @@ class Scripts:
         *,
         lane: str,
         cancelled: str,
+        unique: str,
+        unique_messages: str,
         group: str,
         released: str,
         lane_name: str,
         entry: str,
     ) -> bytes:
         """Run `cancel.lua`."""
-        return self._run("cancel", [lane, cancelled], [group, released, lane_name, entry])
+        keys = [lane, cancelled, unique, unique_messages]
+        return self._run("cancel", keys, [group, released, lane_name, entry])
 
     def cancel_delayed(
-        self, *, delayed: str, delayed_messages: str, counts: str, delivery: str
+        self,
+        *,
+        delayed: str,
+        delayed_messages: str,
+        counts: str,
+        unique: str,
+        unique_messages: str,
+        delivery: str,
     ) -> int:
         """Run `cancel_delayed.lua`."""
-        return self._run("cancel_delayed", [delayed, delayed_messages, counts], [delivery])
+        keys = [delayed, delayed_messages, counts, unique, unique_messages]
+        return self._run("cancel_delayed", keys, [delivery])
 
     def begin(self, *, lane: str, group: str, consumer: str, entry: str, deliveries: int) -> int:
         """Run `begin.lua`."""
@@ -100,9 +120,38 @@ class Scripts:
         keys = [wake, delayed, delayed_messages]
         return self._run("delay", keys, [delivery, lane_name, message, delay])
 
+    def enqueue_unique(
+        self,
+        *,
+        wake: str,
+        delayed: str,
+        delayed_messages: str,
+        lane: str,
+        unique: str,
+        unique_messages: str,
+        unique_key: str,
+        ttl: int,
+        message_id: str,
+        again: int,
+        delivery: str,
+        lane_name: str,
+        message: bytes,
+        delay: int,
+    ) -> bytes:
+        """Run `enqueue_unique.lua`."""
+        keys = [wake, delayed, delayed_messages, lane, unique, unique_messages]
+        reservation = [unique_key, ttl, message_id, again]
+        return self._run(
+            "enqueue_unique", keys, [*reservation, delivery, lane_name, message, delay]
+        )
+
     def ensure_groups(self, *, paused: str, wake: str, lanes: Sequence[str], group: str) -> int:
         """Run `ensure_groups.lua`."""
         return self._run("ensure_groups", [paused, wake, *lanes], [group])
+
+    def expire_unique(self, *, unique: str, unique_messages: str, limit: int) -> int:
+        """Run `expire_unique.lua`."""
+        return self._run("expire_unique", [unique, unique_messages], [limit])
 
     def extend(
         self, *, lanes: Sequence[str], group: str, consumer: str, held: Iterable[Any]
@@ -126,6 +175,12 @@ class Scripts:
         keys = [consumers, connections, host, wake, *lanes]
         return self._run("forget", keys, [group, consumer, heartbeat])
 
+    def free_unique(
+        self, *, unique: str, unique_messages: str, unique_key: str, message_id: str
+    ) -> int:
+        """Run `free_unique.lua`."""
+        return self._run("free_unique", [unique, unique_messages], [unique_key, message_id])
+
     def hand_over(
         self,
         *,
@@ -142,11 +197,13 @@ class Scripts:
         lane_name: str,
         message: bytes,
         delay: int,
+        is_unique: int,
     ) -> int:
         """Run `hand_over.lua`."""
         keys = [wake, delayed, delayed_messages, source, target]
         holder = [group, consumer, entry, deliveries]
-        return self._run("hand_over", keys, [*holder, delivery, lane_name, message, delay])
+        retry = [delivery, lane_name, message, delay, is_unique]
+        return self._run("hand_over", keys, [*holder, *retry])
 
     def inspect(
         self,
@@ -177,12 +234,14 @@ class Scripts:
         delayed_messages: str,
         dead: str,
         cancelled: str,
+        unique: str,
+        unique_messages: str,
         wake: str,
         lanes: Sequence[str],
         group: str,
     ) -> int:
         """Run `purge.lua`."""
-        keys = [delayed, delayed_messages, dead, cancelled, wake, *lanes]
+        keys = [delayed, delayed_messages, dead, cancelled, unique, unique_messages, wake, *lanes]
         return self._run("purge", keys, [group])
 
     def read(
@@ -194,6 +253,8 @@ class Scripts:
         counts: str,
         delayed: str,
         delayed_messages: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
@@ -208,17 +269,68 @@ class Scripts:
         watch: int,
     ) -> list[Any]:
         """Run `read.lua`."""
-        keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
+        keys = [wake, paused, cancelled, counts, delayed, delayed_messages]
+        keys += [unique, unique_messages, *lanes]
         reader = [group, consumer, released, budget]
         options = [fallback, limit, max_deliveries, watch]
         work = [_json(shares), _json(acks), _json(lane_names), *options]
         return self._run("read", keys, [*reader, *work])
+
+    def record_finish(
+        self,
+        *,
+        record: str,
+        running: str,
+        key: str,
+        token: int,
+        state: str,
+        arguments: str,
+        message: str,
+        result: bytes,
+        ttl: int,
+    ) -> int:
+        """Run `record_finish.lua`."""
+        outcome = [key, token, state, arguments, message, result, ttl]
+        return self._run("record_finish", [record, running], outcome)
+
+    def record_keep(
+        self, *, running: str, records: Sequence[str], lease: int, held: Iterable[Any]
+    ) -> list[int]:
+        """Run `record_keep.lua`."""
+        return self._run("record_keep", [running, *records], [lease, _json(held)])
+
+    def record_look(self, *, record: str, arguments: str, message: str, ttl: int) -> list[Any]:
+        """Run `record_look.lua`."""
+        return self._run("record_look", [record], [arguments, message, ttl])
+
+    def record_reset(self, *, record: str, running: str, key: str) -> int:
+        """Run `record_reset.lua`."""
+        return self._run("record_reset", [record, running], [key])
+
+    def record_start(
+        self,
+        *,
+        record: str,
+        running: str,
+        key: str,
+        arguments: str,
+        message: str,
+        owner: str,
+        consumer: str,
+        lease: int,
+        ttl: int,
+    ) -> list[Any]:
+        """Run `record_start.lua`."""
+        holder = [key, arguments, message, owner, consumer, lease, ttl]
+        return self._run("record_start", [record, running], holder)
 
     def recover(
         self,
         *,
         wake: str,
         dead: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         released: str,
@@ -232,17 +344,33 @@ class Scripts:
         """Run `recover.lua`."""
         scan = [lease, _json(cursors), limit]
         judgement = [max_deliveries, _json(lane_names), ttl]
-        return self._run("recover", [wake, dead, *lanes], [group, released, *scan, *judgement])
+        keys = [wake, dead, unique, unique_messages, *lanes]
+        return self._run("recover", keys, [group, released, *scan, *judgement])
 
-    def redrive(self, *, dead: str, lane: str, letter: str, message: bytes) -> int:
+    def redrive(
+        self,
+        *,
+        dead: str,
+        lane: str,
+        unique: str,
+        unique_messages: str,
+        letter: str,
+        message: bytes,
+        token: str,
+        message_id: str,
+        unique_for: int,
+    ) -> list[Any]:
         """Run `redrive.lua`."""
-        return self._run("redrive", [dead, lane], [letter, message])
+        keys = [dead, lane, unique, unique_messages]
+        return self._run("redrive", keys, [letter, message, token, message_id, unique_for])
 
     def reject(
         self,
         *,
         lane: str,
         dead: str,
+        unique: str,
+        unique_messages: str,
         group: str,
         consumer: str,
         entry: str,
@@ -252,11 +380,13 @@ class Scripts:
         reason: str,
         error: str,
         ttl: int,
+        is_unique: int,
     ) -> int:
         """Run `reject.lua`."""
+        keys = [lane, dead, unique, unique_messages]
         holder = [group, consumer, entry, deliveries]
-        letter = [lane_name, message, reason, error, ttl]
-        return self._run("reject", [lane, dead], [*holder, *letter])
+        letter = [lane_name, message, reason, error, ttl, is_unique]
+        return self._run("reject", keys, [*holder, *letter])
 
     def release(
         self,
@@ -277,6 +407,8 @@ class Scripts:
         consumers: str,
         wake: str,
         dead: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
@@ -290,7 +422,8 @@ class Scripts:
         """Run `release_dead.lua`."""
         suspect = [group, consumer, released, heartbeat, limit]
         judgement = [max_deliveries, _json(lane_names), ttl]
-        return self._run("release_dead", [consumers, wake, dead, *lanes], [*suspect, *judgement])
+        keys = [consumers, wake, dead, unique, unique_messages, *lanes]
+        return self._run("release_dead", keys, [*suspect, *judgement])
 
     def release_unheld(
         self,
@@ -316,6 +449,8 @@ class Scripts:
         *,
         cancelled: str,
         counts: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
@@ -324,11 +459,16 @@ class Scripts:
     ) -> list[int]:
         """Run `screen.lua`."""
         arguments = [group, consumer, _json(lane_names), _json(entries)]
-        return self._run("screen", [cancelled, counts, *lanes], arguments)
+        keys = [cancelled, counts, unique, unique_messages, *lanes]
+        return self._run("screen", keys, arguments)
 
     def size(self, *, delayed: str, lanes: Sequence[str]) -> int:
         """Run `size.lua`."""
         return self._run("size", [delayed, *lanes], [])
+
+    def start_unique(self, *, lane: str, unique: str, unique_messages: str, entry: str) -> int:
+        """Run `start_unique.lua`."""
+        return self._run("start_unique", [lane, unique, unique_messages], [entry])
 
     def take_in(
         self,
@@ -338,6 +478,8 @@ class Scripts:
         delayed_messages: str,
         lane: str,
         spools: str,
+        unique: str,
+        unique_messages: str,
         spool: str,
         row: int,
         previous: int,
@@ -346,12 +488,15 @@ class Scripts:
         message: bytes,
         delay: int,
         ttl: int,
+        unique_key: str,
+        unique_for: int,
+        message_id: str,
     ) -> int:
         """Run `take_in.lua`."""
-        keys = [wake, delayed, delayed_messages, lane, spools]
-        return self._run(
-            "take_in", keys, [spool, row, previous, delivery, lane_name, message, delay, ttl]
-        )
+        keys = [wake, delayed, delayed_messages, lane, spools, unique, unique_messages]
+        place = [spool, row, previous, delivery, lane_name]
+        reservation = [unique_key, unique_for, message_id]
+        return self._run("take_in", keys, [*place, message, delay, ttl, *reservation])
 
     def command(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The command that runs the script *name* in a pipeline, where it is loaded already."""
