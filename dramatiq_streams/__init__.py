@@ -18,6 +18,7 @@ from .errors import (
     UnknownLane,
     UnsupportedServer,
 )
+from .versioned import VersionedTable
 
 __all__ = [
     "CommandFailed",
@@ -36,6 +37,7 @@ __all__ = [
     "StreamsError",
     "UnknownLane",
     "UnsupportedServer",
+    "VersionedTable",
 ]
 
 __version__ = "0.1.0"
