@@ -15,6 +15,7 @@
         ├── EnqueueUnconfirmed       (also ConnectionClosed)
         ├── NotReplicated            (also BrokerConnectionError)
         ├── SpoolFailed
+        ├── LocksUnavailable
         ├── ServerOutOfMemory        (also BrokerConnectionError)
         ├── NotClaimed               (also MiddlewareError)
         ├── DuplicateMessage         (also SkipMessage)
@@ -139,6 +140,10 @@ class SpoolFull(NotEnqueued):
 
 class SpoolFailed(StreamsError):
     """The file of the spool cannot be used."""
+
+
+class LocksUnavailable(StreamsError):
+    """Too few lock servers answer: whether a lock is free, or still held, is not known."""
 
 
 class EnqueueUnconfirmed(StreamsError, ConnectionClosed):

@@ -23,9 +23,17 @@ class Event(StrEnum):
     FAILED = "failed"
     #: A connection after a failure; no label.
     RECONNECTED = "reconnected"
+    #: An attempt to take a lock, and the seconds it took; its outcome.
+    LOCK_ASKED = "lock_asked"
+    #: A lock that is held for another lease; no label.
+    LOCK_EXTENDED = "lock_extended"
+    #: A lock that could not be extended, and may be another's; no label.
+    LOCK_LOST = "lock_lost"
+    #: A lock server refused a command, or did not answer; the server.
+    LOCK_SERVER_FAILED = "lock_server_failed"
 
 
-Listener = Callable[[Event, str, int], None]
+Listener = Callable[[Event, str, float], None]
 
 
 class Events:
@@ -35,7 +43,10 @@ class Events:
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
-        """Tell *listener* each event, its label and how often it happened; it must not raise."""
+        """Tell *listener* each event, its label and how often it happened, or how long it took.
+
+        It must not raise.
+        """
         if listener not in self._listeners:
             self._listeners.append(listener)
 
@@ -44,3 +55,8 @@ class Events:
         if count:
             for listener in self._listeners:
                 listener(event, label, count)
+
+    def time(self, event: Event, label: str, *, seconds: float) -> None:
+        """Tell that *event* happened, and took *seconds*."""
+        for listener in self._listeners:
+            listener(event, label, seconds)

@@ -1,0 +1,1 @@
+"""Duplicate suppression with fencing, on locks that a quorum of servers grants."""
