@@ -80,7 +80,7 @@ class Master:
 
     def probe(self) -> None:
         """Find out whether it is back, if it is time for that, and do what was kept for it."""
-        if self.seconds_to_probe() != 0:
+        if not (self._take_probe() if self.is_away else self._kept):
             return
         try:
             self._catch_up()
@@ -92,10 +92,19 @@ class Master:
         self._executor.close()
 
     def _ask(self, command: LockCommand) -> Any:
-        if self.is_away and clock.monotonic_ms() < self._probe_at_ms:
+        if self.is_away and not self._take_probe():
             raise ConnectionFailed("it is away, and was not asked")
         self._catch_up()
         return self._send(command)
+
+    def _take_probe(self) -> bool:
+        """Whether it is time for a probe; then it is the caller's, and nobody else's."""
+        with self._changing:
+            now_ms = clock.monotonic_ms()
+            is_due = now_ms >= self._probe_at_ms
+            if is_due:
+                self._probe_at_ms = now_ms + FIRST_PROBE_MS
+            return is_due
 
     def _catch_up(self) -> None:
         if self.is_away:

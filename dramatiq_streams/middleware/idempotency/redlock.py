@@ -1,17 +1,15 @@
 """A lock that a quorum of masters grants: pottery's Redlock, asked in another way.
 
-The algorithm is the one of https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/.
-pottery says which commands it consists of; they are noted, and `Masters` sends them. As shipped it
+The algorithm is that of https://valkey.io/topics/distlock/, which Redis has too. pottery
+says which commands it consists of; they are noted, and `Masters` sends them. As shipped it
 starts a pool of threads for each call, waits for masters that hang, leaves keys on them, and
 allows three extensions.
 """
 
 from __future__ import annotations
 
-import hashlib
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
@@ -20,6 +18,7 @@ from ... import clock
 from ...errors import InvalidOption, LocksUnavailable
 from ...events import Event
 from .masters import Masters
+from .notepad import Notepad
 from .shipped import ShippedRedlock
 from .votes import LockCommand, Votes
 
@@ -151,8 +150,14 @@ class Redlock(ShippedRedlock):
         """
         affected, self._affected = self._affected, ()
         self._end()
-        if affected:
-            self._servers.ask(self._noted(self.__release_master), among=affected, is_kept=True)
+        if not affected:
+            return
+        command = self._noted(self.__release_master)
+        try:
+            self._servers.ask(command, among=affected, is_kept=True)
+        except BaseException:  # an interrupt
+            self._servers.tell(command, among=affected)
+            raise
 
     def locked(self) -> float:  # type: ignore[override] # pottery asks the masters
         """Seconds for which it is certainly still ours."""
@@ -205,37 +210,7 @@ class Redlock(ShippedRedlock):
         ]
         return LocksUnavailable(
             f"Fewer than {self._servers.quorum} of {len(names)} lock servers agree on"
-            f" {self.key!r}. {'; '.join(reasons)}"
-        )
-
-
-class Notepad:
-    """Stands in for a `redis.Redis` in pottery's methods, and notes what they would send."""
-
-    def __init__(self) -> None:
-        self.command = LockCommand(())
-
-    def set(self, key: str, value: str, *, px: int, nx: bool) -> None:
-        """Note a SET."""
-        self.command = LockCommand(("SET", key, value, "PX", px, *["NX"] * nx))
-
-    def register_script(self, text: str) -> NotedScript:
-        """A script that is noted when it is called; pottery keeps it for all its locks."""
-        return NotedScript(text, hashlib.sha1(text.encode()).hexdigest())
-
-
-@dataclass(frozen=True, slots=True)
-class NotedScript:
-    """One of pottery's scripts."""
-
-    text: str
-    sha1: str
-
-    def __call__(self, *, keys: Sequence[str], args: Sequence[Any], client: Notepad) -> None:
-        """Note that it would be run."""
-        rest = (len(keys), *keys, *args)
-        client.command = LockCommand(
-            ("EVALSHA", self.sha1, *rest), unabridged=("EVAL", self.text, *rest)
+            f" {self.key!r}: {'; '.join(reasons) or 'they took longer than the lease'}"
         )
 
 
