@@ -293,6 +293,21 @@ class StreamsBroker(Broker):
         finally:
             self._causes.message = None
 
+    def defer(self, message: DeliveredMessage, *, delay: int) -> bool:
+        """Replace a delivery by the same message, to be delivered after *delay* milliseconds.
+
+        It is neither a retry nor a new message: its options stay, and no middleware is told.
+
+        Returns:
+            False when the delivery was lost before, so that another worker has the message.
+
+        Raises:
+            BrokerConnectionError: It may not have happened yet; acknowledging *message* does it.
+        """
+        message.must_stay = True
+        outgoing = self._preparing.prepare_deferral(message, delay)
+        return self._process.settlement(message.queue_name).hand_over(message, outgoing.as_retry())
+
     def get_declared_queues(self) -> set[str]:
         """The names of all queues declared so far."""
         return set(self.queues)

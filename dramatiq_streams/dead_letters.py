@@ -25,6 +25,8 @@ class Reason(StrEnum):
     ACTOR_NOT_FOUND = "actor_not_found"
     UNDECODABLE = "undecodable"
     MAX_DELIVERIES = "max_deliveries"
+    DUPLICATE = "duplicate"
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict"
 
 
 class DeadLetters:

@@ -31,6 +31,14 @@ class Event(StrEnum):
     LOCK_LOST = "lock_lost"
     #: A lock server refused a command, or did not answer; the server.
     LOCK_SERVER_FAILED = "lock_server_failed"
+    #: A message was not run, because its key is done or running; the queue.
+    DUPLICATE_SKIPPED = "duplicate_skipped"
+    #: A message comes again later: its key is running, or cannot be claimed now; the queue.
+    DEFERRED = "deferred"
+    #: A message has the key of another one with other arguments; the queue.
+    KEY_CONFLICT = "key_conflict"
+    #: An actor ended after a newer token was given for its key; the queue.
+    COMPLETED_TOO_LATE = "completed_too_late"
 
 
 Listener = Callable[[Event, str, float], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +71,9 @@ class DeliveredMessage(MessageProxy):
         #: What it was to cause, a retry or the next step of a pipeline, could not be enqueued: it
         #: must not be acknowledged, and is delivered again.
         self.must_stay = False
+        #: What has to be on the server before it is acknowledged. If that cannot be reached it
+        #: raises a BrokerConnectionError, and is called again.
+        self.owed: Callable[[], None] | None = None
         #: Its lease was lost before it started: here it is as if it had never been delivered.
         self.is_withdrawn = False
 

@@ -81,6 +81,11 @@ class Preparing:
             delay = 0  # Of `Retry(delay=reset_at - now)`, when that moment has passed.
         return self._prepared(message.message, delay, fallback=message.entry.lane)
 
+    def prepare_deferral(self, message: DeliveredMessage, delay: int) -> Outgoing:
+        """Prepare *message* to replace its own delivery: it stays what it is, where it is."""
+        plain = message.message
+        return Outgoing(plain, message.entry.lane, encode(plain), checked_delay(delay))
+
     def prepare_chunk(self, messages: Sequence[Message[Any]], delay: int | None) -> list[Outgoing]:
         """Prepare as many of *messages*, from the first, as go into one round trip."""
         chunk: list[Outgoing] = []

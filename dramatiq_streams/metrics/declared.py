@@ -83,6 +83,18 @@ REDIS_ERRORS = _counter(
     "redis_errors", ("error",), "Commands that failed, by the class of the error."
 )
 REDIS_RECONNECTS = _counter("redis_reconnects", (), "Connections made after one had failed.")
+DUPLICATES_SKIPPED = _counter(
+    "duplicates_skipped", _QUEUE, "Messages not run: their idempotency key is done, or at work."
+)
+DEFERRED = _counter(
+    "deferred", _QUEUE, "Messages put off: their idempotency key is at work, or not available."
+)
+KEY_CONFLICTS = _counter(
+    "key_conflicts", _QUEUE, "Messages dead-lettered for having another message's idempotency key."
+)
+LATE_COMPLETIONS = _counter(
+    "late_completions", _QUEUE, "Completions refused because a newer fencing token had been given."
+)
 LOCK_ACQUIRE = _histogram(
     "lock_acquire_seconds",
     ("outcome",),
@@ -115,6 +127,10 @@ WORKER_METRICS = (
     SETTLED_TOO_LATE,
     REDIS_ERRORS,
     REDIS_RECONNECTS,
+    DUPLICATES_SKIPPED,
+    DEFERRED,
+    KEY_CONFLICTS,
+    LATE_COMPLETIONS,
     LOCK_ACQUIRE,
     LOCK_CONTENTION,
     LOCK_EXTENSIONS,
