@@ -1,6 +1,7 @@
 """A Dramatiq broker on Redis Streams consumer groups."""
 
 from .broker import StreamsBroker
+from .claims import Claims
 from .encoders import SigningEncoder
 from .errors import (
     CommandFailed,
@@ -29,6 +30,7 @@ from .errors import (
 from .versioned import VersionedTable
 
 __all__ = [
+    "Claims",
     "CommandFailed",
     "DeliveredTooOften",
     "DuplicateMessage",

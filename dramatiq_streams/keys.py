@@ -17,6 +17,9 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:cancelled` | zset | lane, colon and entry of what is to be dropped, scored by the last look |
 | `T:spools` | hash | spool -> its last row that was taken in; expires |
 | `T:counts` | hash | what was counted: `cancelled` |
+| `{namespace:claims:<name>}` | hash | digest of a claimed key -> owner and expiry; expires |
+| `{namespace:claims:<name>}:cursor` | string | where to look on for expired claims; expires |
+| `{namespace:claims:<name>}:bloom` | string | the bits of a Bloom filter |
 | `{namespace:queues}` | hash | queue -> its lanes and lease, in JSON, from whoever uses it |
 """
 
@@ -83,3 +86,22 @@ def queue_keys(
 def registry_key(namespace: str) -> str:
     """The key that lists the queues of *namespace*."""
     return f"{{{namespace}:queues}}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsKeys:
+    """The keys of a set of claims."""
+
+    claims: str
+    cursor: str
+
+
+def claims_keys(namespace: str, name: str) -> ClaimsKeys:
+    """The keys of the claims called *name*."""
+    tag = f"{{{namespace}:claims:{name}}}"
+    return ClaimsKeys(claims=tag, cursor=f"{tag}:cursor")
+
+
+def bloom_key(namespace: str, name: str) -> str:
+    """The key of the Bloom filter called *name*."""
+    return f"{{{namespace}:claims:{name}}}:bloom"

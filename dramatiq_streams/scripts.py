@@ -105,6 +105,20 @@ class Scripts:
         """Run `begin.lua`."""
         return self._run("begin", [lane], [group, consumer, entry, deliveries])
 
+    def claims_prune(self, *, claims: str, place: str, limit: int) -> list[Any]:
+        """Run `claims_prune.lua`."""
+        return self._run("claims_prune", [claims], [place, limit])
+
+    def claims_release(self, *, claims: str, owner: bytes, digests: bytes) -> int:
+        """Run `claims_release.lua`."""
+        return self._run("claims_release", [claims], [owner, digests])
+
+    def claims_take(
+        self, *, claims: str, cursor: str, owner: bytes, ttl: int, digests: bytes
+    ) -> bytes:
+        """Run `claims_take.lua`."""
+        return self._run("claims_take", [claims, cursor], [owner, ttl, digests])
+
     def delay(
         self,
         *,

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import StartServer
+from tests.scripts.claimed import Claimed
 from tests.scripts.shard import Shard
 from tests.support.servers import Server
 
@@ -31,3 +32,9 @@ def fillable_shard(start_server: StartServer, namespace: str) -> Iterator[Shard]
     shard.ensure_groups()
     yield shard
     shard.close()
+
+
+@pytest.fixture
+def claimed(empty_shard: Shard, namespace: str) -> Claimed:
+    """An empty set of claims."""
+    return Claimed(empty_shard, namespace)
