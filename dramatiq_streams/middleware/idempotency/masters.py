@@ -158,7 +158,8 @@ def _connections_of(server: str | redis.Redis) -> Connections:
 
 def _checked_servers(servers: Any) -> Sequence[str | redis.Redis]:
     is_sequence = isinstance(servers, Sequence) and not isinstance(servers, str | bytes)
-    if not is_sequence or not servers:
+    are_known = is_sequence and all(isinstance(each, str | redis.Redis) for each in servers)
+    if not servers or not are_known:
         raise InvalidOption.of("masters", servers, "a list of at least one URL or redis.Redis")
     return servers  # type: ignore[no-any-return]
 
