@@ -29,6 +29,7 @@ from .errors import (
 from .messages import DeliveredMessage
 from .middleware.hand_back import HandBack
 from .middleware.lease_guard import LeaseGuard
+from .middleware.unique import Unique
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
     DEFAULT_DISCONNECT_GRACE_MS,
@@ -135,13 +136,15 @@ class StreamsBroker(Broker):
         if middleware is None:
             middleware = [make() for make in default_middleware]
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
-        super().__init__(middleware=[*own, *middleware])
+        self._unique = Unique(lambda: self._process, actor=self._known_actor)
+        super().__init__(middleware=[*own, *middleware, self._unique])
         self.actor_options.add("lane")
         self._preparing = Preparing(
             self.options,
             max_message_bytes=self._producing.max_message_bytes,
             actors=self.actors,
             emit_before=self.emit_before,
+            unique=self._unique,
         )
 
     @property
@@ -164,8 +167,17 @@ class StreamsBroker(Broker):
 
         Raises:
             UnknownLane: Its option `lane` names none of the broker's lanes.
+            InvalidOption: Its options `unique_for`, `unique_until` or `idempotency_key` are wrong.
         """
         self.options.lanes.choose({}, actor.options, actor.priority)
+        self._unique.check_actor(
+            actor,
+            has_idempotency=any(
+                "idempotency_key" in middleware.actor_options
+                for middleware in self.middleware
+                if middleware is not self._unique
+            ),
+        )
         super().declare_actor(actor)
 
     def declare_queue(self, queue_name: str) -> None:
@@ -205,7 +217,9 @@ class StreamsBroker(Broker):
         replaces its delivery in one step. Anything else is a new message.
 
         Returns:
-            A copy of the message as it was enqueued, with option `eta` if it was delayed.
+            A copy of the message as it was enqueued, with option `eta` if it was delayed. Of a
+            message whose unique key another one has, and that was therefore not enqueued, a copy
+            with the id of that other one.
 
         Raises:
             NotEnqueued: The server could not be reached, and there was no room in a spool.
@@ -215,19 +229,19 @@ class StreamsBroker(Broker):
             MessageTooLarge: It has more than `max_message_bytes`; it was not enqueued.
             InvalidOption: The delay, the lane or the priority is not possible.
         """
+        is_delivered = isinstance(message, DeliveredMessage)
         if isinstance(message, DeliveredMessage):
             if message.is_being_retried:
                 return self._retry(message, delay)
             message = message.message
         with self._keeping_its_cause():
-            outgoing = self._preparing.prepare(message, delay)
+            outgoing = self._preparing.prepare(message, delay, follows_itself=is_delivered)
             try:
-                self._process.producer.send(outgoing)
+                receipt = self._process.producer.send(outgoing)
             except NotReplicated:
                 self.emit_after("enqueue", outgoing.message, outgoing.delay)
                 raise
-        self.emit_after("enqueue", outgoing.message, outgoing.delay)
-        return outgoing.message
+        return self._enqueued(outgoing, receipt.holders.get(0))
 
     @contextmanager
     def _keeping_its_cause(self) -> Iterator[None]:
@@ -353,6 +367,21 @@ class StreamsBroker(Broker):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
 
+    def _known_actor(self, name: str) -> Actor[Any, Any] | None:
+        return self.actors.get(name)
+
+    def _enqueued(self, outgoing: Outgoing, holder: str | None) -> Message[Any]:
+        """What the caller gets; *holder* is the message that has its unique key, if another has."""
+        if holder is not None:
+            self.logger.debug(
+                "Message %r is not enqueued: message %r has its unique key.",
+                outgoing.message.message_id,
+                holder,
+            )
+            return outgoing.message.copy(message_id=holder)
+        self.emit_after("enqueue", outgoing.message, outgoing.delay)
+        return outgoing.message
+
     def _send_chunk(
         self,
         chunk: Sequence[Outgoing],
@@ -370,10 +399,9 @@ class StreamsBroker(Broker):
                 error, enqueued=enqueued, unconfirmed=error.unconfirmed, unsent=unsent
             ) from error
         refused = []
-        for outgoing, failure in zip(chunk, receipt.failures, strict=True):
+        for position, (outgoing, failure) in enumerate(zip(chunk, receipt.failures, strict=True)):
             if failure is None:
-                enqueued.append(outgoing.message)
-                self.emit_after("enqueue", outgoing.message, outgoing.delay)
+                enqueued.append(self._enqueued(outgoing, receipt.holders.get(position)))
             else:
                 refused.append(outgoing.message)
         if cause := receipt.first_failure:

@@ -73,6 +73,8 @@ class Cancellations:
         holder = self._scripts.cancel(
             lane=keys.lanes[self._scope.lanes.position(message.lane) - 1],
             cancelled=keys.cancelled,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             group=GROUP,
             released=RELEASED,
             lane_name=message.lane,
@@ -88,6 +90,8 @@ class Cancellations:
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             counts=keys.counts,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             delivery=message.place,
         )
         return Cancellation(message, Outcome.CANCELLED) if removed else None

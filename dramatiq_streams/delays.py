@@ -73,5 +73,6 @@ class Delays:
             lane_name=self._scope.lanes.names[retry.lane - 1],
             message=retry.body,
             delay=-1 if retry.delay_ms is None else retry.delay_ms,
+            is_unique=int(bool(entry.unique_until)),
         )
         return done == 1

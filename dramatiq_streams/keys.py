@@ -5,10 +5,10 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 
 | key | type | holds |
 |---|---|---|
-| `T:lane:<lane>` | stream | one entry per message: field `m` is the encoded message |
+| `T:lane:<lane>` | stream | one entry per message: `m`, the encoded message; `u`, its reservation |
 | `T:delayed` | zset | delivery id, scored by its eta in server milliseconds |
-| `T:delayed:messages` | hash | delivery id -> lane, a colon, the encoded message |
-| `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries` |
+| `T:delayed:messages` | hash | delivery id -> lane, a colon, its reservation, the encoded message |
+| `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries`, `u` |
 | `T:consumers` | zset | consumer, scored by its last heartbeat in server milliseconds |
 | `T:connections` | hash | consumer -> the ids of its connections to the server |
 | `T:host:<host>` | hash | consumer -> pid and start time of its process; expires with its host |
@@ -16,6 +16,8 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:paused` | string | since when the queue is paused, in server milliseconds |
 | `T:cancelled` | zset | lane, colon and entry of what is to be dropped, scored by the last look |
 | `T:spools` | hash | spool -> its last row that was taken in; expires |
+| `T:unique` | zset | unique key, scored by when its reservation ends in server milliseconds |
+| `T:unique:messages` | hash | unique key -> token, colon, the message that has it; or token, dash |
 | `T:counts` | hash | what was counted: `cancelled` |
 | `{namespace:claims:<name>}` | hash | digest of a claimed key -> owner and expiry; expires |
 | `{namespace:claims:<name>}:cursor` | string | where to look on for expired claims; expires |
@@ -54,6 +56,8 @@ class QueueKeys:
     paused: str
     cancelled: str
     counts: str
+    unique: str
+    unique_messages: str
     tag: str
 
     def host(self, host_id: str) -> str:
@@ -79,6 +83,8 @@ def queue_keys(
         paused=f"{tag}:paused",
         cancelled=f"{tag}:cancelled",
         counts=f"{tag}:counts",
+        unique=f"{tag}:unique",
+        unique_messages=f"{tag}:unique:messages",
         tag=tag,
     )
 

@@ -60,6 +60,8 @@ class Leases:
             freed, given_up, *raw = self._scripts.recover(
                 wake=keys.wake,
                 dead=keys.dead,
+                unique=keys.unique,
+                unique_messages=keys.unique_messages,
                 lanes=keys.lanes,
                 group=GROUP,
                 released=RELEASED,

@@ -116,6 +116,8 @@ class Liveness:
                 consumers=keys.consumers,
                 wake=keys.wake,
                 dead=keys.dead,
+                unique=keys.unique,
+                unique_messages=keys.unique_messages,
                 lanes=keys.lanes,
                 group=GROUP,
                 consumer=consumer,

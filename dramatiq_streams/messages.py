@@ -35,6 +35,10 @@ class Entry:
     is_settled: bool = False
     #: A settling command was sent whose reply never came: a refusal is then no news.
     is_in_doubt: bool = False
+    #: What its message has as `unique_until`; empty when it has no unique key.
+    unique_until: str = ""
+    #: It may still have its unique key: the server frees that as it is settled.
+    has_unique_key: bool = False
     #: When, on this machine's monotonic clock, a full lease is certain to have begun.
     leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
     #: How long it was in its lane before this delivery, by the server's clock.
@@ -123,6 +127,10 @@ def decode(entry: Entry, queue_name: str) -> DeliveredMessage:
     if message.queue_name != queue_name:
         message = message.copy(queue_name=queue_name)
     message.options.pop("eta", None)
+    until = message.options.get("unique_until")
+    if until is not None:
+        entry.unique_until = str(until)
+        entry.has_unique_key = True
     return DeliveredMessage(message, entry)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dramatiq.actor import Actor
 from dramatiq.common import q_name
@@ -15,6 +15,9 @@ from .errors import InvalidOption, MessageTooLarge
 from .messages import DeliveredMessage, encode
 from .options import BrokerOptions, checked_delay, checked_queue_name, delay_until
 from .outbox import Outgoing
+
+if TYPE_CHECKING:
+    from .middleware.unique import Unique
 
 #: How many messages are sent, at the most, before the replies are read.
 CHUNK = 1_000
@@ -33,12 +36,14 @@ class Preparing:
         max_message_bytes: int,
         actors: Mapping[str, Actor[Any, Any]],
         emit_before: Callable[..., None],
+        unique: Unique,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._options = options
         self._max_message_bytes = max_message_bytes
         self._actors = actors
         self._emit_before = emit_before
+        self._unique = unique
 
     def check(
         self, message: Message[Any], delay: int | None, *, fallback: int | None = None
@@ -46,22 +51,30 @@ class Preparing:
         """Refuse what cannot be enqueued; returns the delay in milliseconds.
 
         Raises:
-            InvalidOption: The queue, the lane, the priority or the delay is not possible.
+            InvalidOption: The queue, the lane, the priority, the delay, or what makes it unique, is
+                not possible.
         """
         checked_queue_name(q_name(message.queue_name))
         self._lane(message, fallback)
+        if fallback is None:
+            self._unique.check(message)
         if delay is None:
             return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
         return checked_delay(delay)
 
-    def prepare(self, message: Message[Any], delay: int | None) -> Outgoing:
+    def prepare(
+        self, message: Message[Any], delay: int | None, *, follows_itself: bool = False
+    ) -> Outgoing:
         """Prepare a new message; `before_enqueue` is emitted.
 
+        Args:
+            follows_itself: It is enqueued by its own delivery, and may take its unique key over.
+
         Raises:
-            InvalidOption: As `check`.
+            InvalidOption: As `check`, or its unique key cannot be made.
             MessageTooLarge: It has more than `max_message_bytes`.
         """
-        outgoing = self._prepared(message, delay)
+        outgoing = self._prepared(message, delay, follows_itself=follows_itself)
         if len(outgoing.body) > self._max_message_bytes:
             raise MessageTooLarge(
                 f"Message {message.message_id} of actor {message.actor_name!r} has"
@@ -98,7 +111,12 @@ class Preparing:
         return chunk
 
     def _prepared(
-        self, message: Message[Any], delay: int | None, *, fallback: int | None = None
+        self,
+        message: Message[Any],
+        delay: int | None,
+        *,
+        fallback: int | None = None,
+        follows_itself: bool = False,
     ) -> Outgoing:
         delay = self.check(message, delay, fallback=fallback)
         message = message.copy()
@@ -108,7 +126,10 @@ class Preparing:
         self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
         self._emit_before("enqueue", message, delay)
         # Only now: middleware may have changed the options.
-        return Outgoing(message, self._lane(message, fallback), encode(message), delay)
+        lane, reservation = self._lane(message, fallback), None
+        if fallback is None:  # A retry has what it had.
+            reservation = self._unique.reservation(message, follows_itself=follows_itself)
+        return Outgoing(message, lane, encode(message), delay, reservation)
 
     def _lane(self, message: Message[Any], fallback: int | None) -> int:
         """The message's lane; *fallback* for a retry whose own is no longer there."""

@@ -34,12 +34,13 @@ from .outbox import Outbox
 from .producer import Producer
 from .queues import Queues
 from .registry import Registration, Registry
+from .reservations import Reservations
 from .scope import Scope
 from .settlement import Settlement
 from .spool import Spool
 from .watch import Watch, beat_interval_ms
 
-#: How often dead letters are looked through for old ones.
+#: How often dead letters and unique keys are looked through for old ones.
 EXPIRE_INTERVAL_MS = 60_000.0
 
 #: How often the queues that are read here are written to the registry.
@@ -70,12 +71,14 @@ class Process:
         self.executor = connections.shared()
         self.queues = self._queues(self.executor)
         self.delays = Delays(self.executor, self._scope)
+        self.reservations = Reservations(self.executor, self._scope)
         self._registry = Registry(self.executor, options.namespace)
         self._sending = self._sending_executor(producing)
         self._outbox = Outbox(
             self._sending,
             queues=self.queues,
             delays=self.delays,
+            reservations=self.reservations,
             introduce=self.introduce,
             wait_replicas=producing.wait_replicas,
             wait_timeout_ms=producing.wait_timeout_ms,
@@ -236,6 +239,7 @@ class Process:
                 ),
             ),
             Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
+            Duty("expire unique keys", self._expire_unique, lambda: EXPIRE_INTERVAL_MS),
             Duty("register queues", self._register, lambda: REGISTER_INTERVAL_MS),
             Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
@@ -292,6 +296,11 @@ class Process:
         now_ms = letters.server_ms()
         for queue_name in list(self._settlements):
             letters.expire(queue_name, now_ms=now_ms)
+
+    def _expire_unique(self) -> None:
+        reservations = Reservations(self._caretaker, self._scope)
+        for queue_name in list(self._settlements):
+            reservations.expire(queue_name)
 
     def _queues(self, executor: Executor) -> Queues:
         return Queues(executor, self._scope, max_deliveries=self._options.max_deliveries)

@@ -4,9 +4,11 @@ Take back deliveries whose lease has expired; give up on those that were deliver
 O(limit) for each lane; call again with the cursors it returns while one of them is not 0-0.
 
 KEYS
-  wake      stream  wakes a consumer to take what was recovered
-  dead      stream  dead letters
-  lanes...  stream  highest first
+  wake             stream  wakes a consumer to take what was recovered
+  dead             stream  dead letters
+  unique           zset    unique key -> when its reservation ends
+  unique_messages  hash    unique key -> token and message id of who has it
+  lanes...         stream  highest first
 ARGV
   group           str   the consumer group
   released        str   the consumer that owns what nobody works on
@@ -23,11 +25,13 @@ RETURNS
 --- @include "remove"
 --- @include "body"
 --- @include "bury"
+--- @include "reservation_of"
+--- @include "free"
 --- @include "reclaim"
 --- @include "wake_one"
 
-local wake, dead = KEYS[1], KEYS[2]
-local lanes = { unpack(KEYS, 3) }
+local wake, dead, unique, unique_messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lanes = { unpack(KEYS, 5) }
 local group, released, lease, cursors = ARGV[1], ARGV[2], ARGV[3], cjson.decode(ARGV[4])
 local limit, max_deliveries = ARGV[5], tonumber(ARGV[6])
 local lane_names, ttl = cjson.decode(ARGV[7]), tonumber(ARGV[8])
@@ -38,6 +42,8 @@ for position, lane in ipairs(lanes) do
     local at = {
         lane = lane, lane_name = lane_names[position], group = group,
         dead = dead, ttl = ttl, max_deliveries = max_deliveries,
+        unique = unique, unique_messages = unique_messages,
+        reservation_of = reservation_of, free = free,
     }
     -- JUSTID: the count of deliveries stays; it grows when somebody takes the entry.
     local claimed = redis.pcall(

@@ -20,6 +20,8 @@ def recover(
     return shard.scripts.recover(
         wake=shard.keys.wake,
         dead=shard.keys.dead,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         lanes=shard.keys.lanes,
         group=GROUP,
         released=RELEASED,
