@@ -40,6 +40,9 @@ from .requests import INTERRUPT, KEY, TTL, Requests, wants_interrupt
 from .tokens import set_claim
 from .watchdog import Hold
 
+#: Stands for the broker's own server until there is a broker.
+OWN_SERVER = ("redis://localhost",)
+
 #: How often somebody who waits for a key looks again.
 POLL_MS = 100
 
@@ -89,9 +92,9 @@ class Idempotency(Middleware):
             on_unavailable=on_unavailable,
             key_prefix=key_prefix,
         )
-        given = Masters(masters) if isinstance(masters, Sequence) else masters
-        if given is not None:
-            checked_lease(lease, given)
+        # Made again for a broker, whose events it tells; here only to find what is wrong with it.
+        tried = OWN_SERVER if masters is None else masters
+        checked_lease(lease, tried if isinstance(tried, Masters) else Masters(tried))
         self._masters = masters
         self._requests = Requests(self.options)
         self._claimants: dict[int, Claimant] = {}
