@@ -187,10 +187,8 @@ class Browsing:
             found = self._executor.execute("HMGET", keys.delayed_messages, *ids) if ids else []
             for (eta, delivery), packed in zip(wanted, found, strict=True):
                 if packed is not None:
-                    lane, _, body = packed.partition(b":")
-                    yield StoredMessage(
-                        queue_name, State.DELAYED, lane.decode(), delivery, body, eta=eta
-                    )
+                    lane, body = _unpacked(packed)
+                    yield StoredMessage(queue_name, State.DELAYED, lane, delivery, body, eta=eta)
             if len(pairs) < FETCH:
                 return
             offset += FETCH
@@ -203,6 +201,13 @@ def _delayed_position(after: str | None) -> tuple[str, tuple[int, str] | None]:
     if not colon or not eta.isdecimal():
         raise InvalidOption.of("after", after, "ETA:DELIVERY, as the page before has it")
     return eta, (int(eta), delivery)
+
+
+def _unpacked(packed: bytes) -> tuple[str, bytes]:
+    """Of a delayed message its lane and its body, without a reservation: see `postpone.lua`."""
+    head, _, body = packed.partition(b":")
+    lane, _, size = head.partition(b"/")
+    return lane.decode(), body[int(size or 0) :]
 
 
 def _order(entry: str) -> tuple[int, int]:

@@ -133,7 +133,7 @@ class Reservations:
     def held(self, queue_name: str, *, after: str | None = None) -> Iterator[Held]:
         """The keys that messages of a queue have now, those that end first first.
 
-        Read with plain commands, as they are asked for: what changes meanwhile may be missed.
+        Read with plain commands, as they are asked for: what comes meanwhile may be missed.
 
         Args:
             queue_name: The queue.
@@ -142,18 +142,21 @@ class Reservations:
         Raises:
             InvalidOption: *after* is no cursor.
         """
-        keys = self._scope.keys(queue_name)
+        unique = self._scope.keys(queue_name).unique
         last = _position(after)
         least = f"({self._server_ms()}" if last is None else str(last[0])
         offset = 0
         while True:
             limit = ("LIMIT", offset, PAGE, "WITHSCORES")
-            flat = self._executor.execute("ZRANGE", keys.unique, least, "+inf", "BYSCORE", *limit)
+            flat = self._executor.execute("ZRANGE", unique, least, "+inf", "BYSCORE", *limit)
             pairs = [(int(float(score)), key) for key, score in zip(*[iter(flat)] * 2, strict=True)]
             yield from self._known(queue_name, [p for p in pairs if last is None or p > last])
             if len(pairs) < PAGE:
                 return
-            offset += PAGE
+            # Not by the offset alone: what goes meanwhile would make others be missed.
+            offset = offset + PAGE if least == str(pairs[-1][0]) else 0
+            last = pairs[-1] if last is None else max(last, pairs[-1])
+            least = str(pairs[-1][0])
 
     def find(self, queue_name: str, key: str) -> Held | None:
         """Who has *key* in a queue, if anybody."""

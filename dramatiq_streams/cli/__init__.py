@@ -10,12 +10,32 @@ from types import ModuleType
 
 from dramatiq.errors import BrokerConnectionError
 
-from dramatiq_streams.cli import dlq, doctor, exporter, health, messages, queue, stats, workers
+from dramatiq_streams.cli import (
+    dlq,
+    doctor,
+    exporter,
+    health,
+    locks,
+    messages,
+    queue,
+    stats,
+    workers,
+)
 from dramatiq_streams.cli.place import NEGATIVE, UNREACHABLE, USAGE
 from dramatiq_streams.errors import InvalidOption, StreamsError
 
 #: In the order of the help.
-COMMANDS: tuple[ModuleType, ...] = (stats, workers, messages, dlq, queue, doctor, health, exporter)
+COMMANDS: tuple[ModuleType, ...] = (
+    stats,
+    workers,
+    messages,
+    dlq,
+    locks,
+    queue,
+    doctor,
+    health,
+    exporter,
+)
 
 _EPILOG = (
     "exit codes: 0 all is well, 1 the answer is no, 2 wrong usage, 3 the server cannot be reached"
