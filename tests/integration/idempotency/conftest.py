@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import dramatiq
 import pytest
 from dramatiq.middleware import AgeLimit
 
@@ -42,6 +43,17 @@ class IdempotentBroker(StreamsBroker):
     def records(self) -> Any:
         """The records of its keys."""
         return self.idempotency._claimant_of(self).records
+
+    @property
+    def letters(self) -> list[dict[bytes, bytes]]:
+        """Its dead letters."""
+        entries: Any = self.client.xrange(f"{{{self.namespace}:default:0}}:dead")
+        return [fields for _, fields in entries]
+
+
+def declared(fn: Callable[..., Any], **options: Any) -> dramatiq.Actor[..., Any]:
+    """*fn* as an actor."""
+    return dramatiq.actor(**options)(fn)
 
 
 MakeIdempotent = Callable[..., IdempotentBroker]

@@ -12,7 +12,12 @@ from dramatiq_streams.events import Event
 from dramatiq_streams.middleware.idempotency.deferring import DEFERRALS
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
-from tests.integration.idempotency.conftest import LEASE_MS, IdempotentBroker, MakeIdempotent
+from tests.integration.idempotency.conftest import (
+    LEASE_MS,
+    IdempotentBroker,
+    MakeIdempotent,
+    declared,
+)
 from tests.support.waiting import wait_until
 
 
@@ -38,7 +43,7 @@ def gate() -> Gate:
 
 def declare(broker: dramatiq.Broker, gate: Gate, **options: Any) -> dramatiq.Actor[..., Any]:
     # The key of each message is its own option: its arguments may differ only by the number.
-    return dramatiq.actor(gate.run, broker=broker, actor_name="gate", **options)
+    return declared(gate.run, broker=broker, actor_name="gate", **options)
 
 
 def start_one(broker: IdempotentBroker, gate: Gate, **options: Any) -> dramatiq.Actor[..., Any]:
@@ -51,7 +56,7 @@ def start_one(broker: IdempotentBroker, gate: Gate, **options: Any) -> dramatiq.
 
 def delayed(broker: IdempotentBroker) -> list[dramatiq.Message[Any]]:
     """The messages that wait to be delivered again."""
-    packed = broker.client.hvals(f"{{{broker.namespace}:default:0}}:delayed:messages")
+    packed: Any = broker.client.hvals(f"{{{broker.namespace}:default:0}}:delayed:messages")
     return [dramatiq.Message.decode(each.partition(b":")[2]) for each in packed]
 
 
@@ -89,7 +94,7 @@ def test_deferred_message_runs_when_the_first_one_fails(
             assert failing.wait(20)
             raise RuntimeError("fails")
 
-    actor = dramatiq.actor(fetch, broker=broker, idempotency_key="{url}", max_retries=0)
+    actor = declared(fetch, broker=broker, idempotency_key="{url}", max_retries=0)
     make_worker(broker)
     actor.send("a")
     wait_until(lambda: runs, message="the first one runs")
@@ -128,7 +133,12 @@ def test_busy_message_can_wait_in_its_thread(
     actor = start_one(broker, gate)
     looked = threading.Event()
     look = broker.records.look
-    broker.records.look = lambda request: (looked.set(), look(request))[1]
+
+    def noted(request: Any) -> Any:
+        looked.set()
+        return look(request)
+
+    broker.records.look = noted
 
     actor.send("a", 1)
     assert looked.wait(10)

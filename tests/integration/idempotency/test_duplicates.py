@@ -16,7 +16,7 @@ from dramatiq_streams.middleware import current_fencing_token
 from dramatiq_streams.middleware.idempotency.replays import REPLAY_LIMIT
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
-from tests.integration.idempotency.conftest import IdempotentBroker, MakeIdempotent
+from tests.integration.idempotency.conftest import IdempotentBroker, MakeIdempotent, declared
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
 
@@ -46,7 +46,7 @@ def declare(broker: dramatiq.Broker, runs: Runs, **options: Any) -> dramatiq.Act
         return runs.note(url, depth)
 
     options = {"min_backoff": 10, "max_backoff": 20, **options}
-    return dramatiq.actor(fetch, broker=broker, actor_name="fetch", **options)
+    return declared(fetch, broker=broker, actor_name="fetch", **options)
 
 
 def join(broker: dramatiq.Broker) -> None:
@@ -82,6 +82,7 @@ def test_key_costs_one_round_trip_when_it_is_done_and_five_when_it_runs(
             fetch.send(url)
         consumer = broker.consume("default", prefetch=3)
         counts = []
+        message: Any
         for message in itertools.islice(consumer, 3):
             before = proxy.counts["requests"]
             with suppress(SkipMessage):
@@ -106,8 +107,7 @@ def test_key_with_other_arguments_is_a_dead_letter_at_once(
     second = fetch.send("a", 2)
     join(broker)
 
-    (letter,) = broker.client.xrange(f"{{{broker.namespace}:default:0}}:dead")
-    fields = letter[1]
+    (fields,) = broker.letters
     assert dramatiq.Message.decode(fields[b"m"]).message_id == second.message_id
     assert fields[b"reason"] == b"idempotency_conflict"
     assert first.message_id.encode() in fields[b"error"]
@@ -166,7 +166,7 @@ def test_duplicate_can_become_a_dead_letter(
     fetch.send("a")
     join(broker)
 
-    ((_, fields),) = broker.client.xrange(f"{{{broker.namespace}:default:0}}:dead")
+    (fields,) = broker.letters
     assert fields[b"reason"] == b"duplicate"
     assert len(runs) == 1
 
@@ -184,7 +184,7 @@ def test_message_that_is_delivered_again_after_it_was_done_is_acknowledged(
     join(broker)
 
     assert runs == [("a", 0)]
-    assert broker.client.xlen(f"{{{broker.namespace}:default:0}}:dead") == 0
+    assert broker.letters == []
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,8 @@ def test_message_can_have_a_key_though_its_actor_has_none(
     fetch = declare(broker, runs)
     make_worker(broker, threads=1)
 
-    for options in ({}, {}, {"idempotency_key": True}, {"idempotency_key": True}):
+    sent: list[dict[str, Any]] = [{}, {}, {"idempotency_key": True}, {"idempotency_key": True}]
+    for options in sent:
         fetch.send_with_options(args=("a",), **options)
     join(broker)
 
@@ -240,7 +241,7 @@ def test_wrong_key_of_a_message_is_not_run_without_it(
     fetch.send_with_options(args=("a",), idempotency_key=option)
     join(broker)
 
-    ((_, fields),) = broker.client.xrange(f"{{{broker.namespace}:default:0}}:dead")
+    (fields,) = broker.letters
     assert b"InvalidIdempotency" in fields[b"error"]
     assert runs == []
 
@@ -250,9 +251,7 @@ def test_record_expires_after_the_ttl_of_message_actor_or_middleware(
 ) -> None:
     broker = make_idempotent({"lease": 1_000}, ttl=900_000, lease=600)
     fetch = declare(broker, runs, idempotency_key="{url}", idempotency_ttl=800_000)
-    plain = dramatiq.actor(
-        lambda url: None, broker=broker, actor_name="plain", idempotency_key="{url}"
-    )
+    plain = declared(lambda url: None, broker=broker, actor_name="plain", idempotency_key="{url}")
     make_worker(broker)
 
     fetch.send("a")
@@ -270,7 +269,7 @@ def test_actors_and_prefixes_keep_their_keys_apart(
 ) -> None:
     broker = make_idempotent(key_prefix="mine")
     fetch = declare(broker, runs, idempotency_key="{url}")
-    other = dramatiq.actor(
+    other = declared(
         lambda url: runs.append((url,)), broker=broker, actor_name="other", idempotency_key="{url}"
     )
     make_worker(broker)
@@ -280,7 +279,7 @@ def test_actors_and_prefixes_keep_their_keys_apart(
     join(broker)
 
     assert len(runs) == 2
-    keys = broker.client.keys(f"{{{broker.namespace}:mine}}:*")
+    keys: Any = broker.client.keys(f"{{{broker.namespace}:mine}}:*")
     assert sorted(key.rpartition(b":record:")[2] for key in keys) == [b"fetch:a", b"other:a"]
 
 
@@ -307,7 +306,7 @@ def test_caller_of_a_duplicate_gets_the_result_of_the_first(
 def test_result_that_is_none_is_replayed_too(
     replaying: IdempotentBroker, make_worker: MakeWorker
 ) -> None:
-    quiet = dramatiq.actor(
+    quiet = declared(
         lambda url: None, broker=replaying, actor_name="quiet", idempotency_key="{url}"
     )
     make_worker(replaying)
@@ -320,7 +319,7 @@ def test_result_that_is_none_is_replayed_too(
 def test_large_result_is_not_kept_and_its_duplicate_is_skipped(
     replaying: IdempotentBroker, make_worker: MakeWorker
 ) -> None:
-    large = dramatiq.actor(
+    large = declared(
         lambda url: "x" * REPLAY_LIMIT,
         broker=replaying,
         actor_name="large",
@@ -346,9 +345,7 @@ def test_token_grows_with_each_attempt_also_after_the_record_is_gone(
         if len(tokens) == 1:
             raise RuntimeError("fails")
 
-    actor = dramatiq.actor(
-        fetch, broker=broker, idempotency_key="{url}", min_backoff=10, max_backoff=20
-    )
+    actor = declared(fetch, broker=broker, idempotency_key="{url}", min_backoff=10, max_backoff=20)
     make_worker(broker, threads=1)
 
     actor.send("a")

@@ -3,7 +3,6 @@
 import threading
 from typing import Any
 
-import dramatiq
 import pytest
 from dramatiq.errors import ConnectionFailed
 from dramatiq.middleware import (
@@ -20,7 +19,7 @@ from dramatiq_streams import NoFencingToken
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware import current_fencing_token, lease_is_lost
 from tests.conftest import MakeWorker
-from tests.integration.idempotency.conftest import MakeIdempotent
+from tests.integration.idempotency.conftest import MakeIdempotent, declared
 from tests.support.waiting import wait_until
 
 
@@ -34,10 +33,8 @@ def test_next_step_of_a_pipeline_is_enqueued_before_the_key_is_done(
 ) -> None:
     broker = make_idempotent()
     states: list[str] = []
-    first = dramatiq.actor(
-        lambda url: url, broker=broker, actor_name="first", idempotency_key="{url}"
-    )
-    second = dramatiq.actor(lambda url: None, broker=broker, actor_name="second")
+    first = declared(lambda url: url, broker=broker, actor_name="first", idempotency_key="{url}")
+    second = declared(lambda url: None, broker=broker, actor_name="second")
     enqueue = broker.enqueue
 
     def watched(message: Any, *, delay: int | None = None) -> Any:
@@ -59,8 +56,8 @@ def test_key_is_not_done_when_the_next_step_could_not_be_enqueued(
 ) -> None:
     broker = make_idempotent({"lease": 1_000})
     runs: list[str] = []
-    first = dramatiq.actor(runs.append, broker=broker, actor_name="first", idempotency_key=str)
-    second = dramatiq.actor(lambda url: None, broker=broker, actor_name="second")
+    first = declared(runs.append, broker=broker, actor_name="first", idempotency_key=str)
+    second = declared(lambda url: None, broker=broker, actor_name="second")
     (first.message("a") | second.message()).run()
     prepare = broker._preparing.prepare
     failures = iter([ConnectionFailed("away")])
@@ -106,7 +103,7 @@ def test_interrupted_actor_frees_its_key_at_once(
     for middleware in broker.middleware:
         if isinstance(middleware, TimeLimit):
             middleware.manager.interval = 0.02
-    actor = dramatiq.actor(fetch, broker=broker, idempotency_key="{url}", max_retries=0, **options)
+    actor = declared(fetch, broker=broker, idempotency_key="{url}", max_retries=0, **options)
     broker.emit_after("process_boot")
     worker = make_worker(broker, threads=1)
     actor.send("a")
@@ -138,7 +135,7 @@ def test_message_that_another_middleware_skips_frees_its_key(
     broker = make_idempotent()
     broker.add_middleware(SkipsOnce())
     runs: list[str] = []
-    actor = dramatiq.actor(runs.append, broker=broker, actor_name="fetch", idempotency_key=str)
+    actor = declared(runs.append, broker=broker, actor_name="fetch", idempotency_key=str)
     make_worker(broker, threads=1)
 
     actor.send("a")
@@ -169,9 +166,7 @@ def test_key_is_free_when_an_interrupt_cuts_short_what_follows_the_actor(
 ) -> None:
     broker = make_idempotent({"lease": 1_000})
     broker.add_middleware(BreaksOff())
-    actor = dramatiq.actor(
-        lambda url: None, broker=broker, actor_name="fetch", idempotency_key="{url}"
-    )
+    actor = declared(lambda url: None, broker=broker, actor_name="fetch", idempotency_key="{url}")
     make_worker(broker, threads=2)
 
     actor.send("a")
@@ -190,7 +185,7 @@ def test_actor_that_awaits_sees_its_token(
     async def fetch(url: str) -> None:
         seen.append((current_fencing_token(), lease_is_lost(), threading.current_thread().name))
 
-    actor = dramatiq.actor(fetch, broker=broker, idempotency_key="{url}")
+    actor = declared(fetch, broker=broker, idempotency_key="{url}")
     make_worker(broker)
 
     actor.send("a")
@@ -214,8 +209,8 @@ def test_token_is_gone_when_the_next_message_of_the_thread_runs(
         except NoFencingToken as error:
             raised.append(error)
 
-    keyed = dramatiq.actor(lambda: None, broker=broker, actor_name="keyed", idempotency_key="once")
-    actor = dramatiq.actor(plain, broker=broker)
+    keyed = declared(lambda: None, broker=broker, actor_name="keyed", idempotency_key="once")
+    actor = declared(plain, broker=broker)
     make_worker(broker, threads=1)
 
     for _ in range(2):

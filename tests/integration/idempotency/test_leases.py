@@ -11,7 +11,12 @@ from dramatiq_streams import LeaseLost
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware import current_fencing_token, lease_is_lost
 from tests.conftest import MakeWorker
-from tests.integration.idempotency.conftest import LEASE_MS, IdempotentBroker, MakeIdempotent
+from tests.integration.idempotency.conftest import (
+    LEASE_MS,
+    IdempotentBroker,
+    MakeIdempotent,
+    declared,
+)
 from tests.support.locking import LockServers
 from tests.support.waiting import wait_until
 
@@ -46,7 +51,7 @@ def task() -> Task:
 
 
 def start(broker: IdempotentBroker, task: Task, **options: Any) -> dramatiq.Actor[..., Any]:
-    actor = dramatiq.actor(
+    actor = declared(
         task.run, broker=broker, actor_name="run", idempotency_key="{url}", max_retries=0, **options
     )
     actor.send("a")
@@ -128,7 +133,7 @@ def test_option_of_a_message_can_ask_for_the_interrupt(
 ) -> None:
     broker = make_idempotent(lease=LEASE_MS)
     make_worker(broker)
-    actor = dramatiq.actor(
+    actor = declared(
         task.run, broker=broker, actor_name="run", idempotency_key="{url}", max_retries=0
     )
     actor.send_with_options(args=("a",), idempotency_interrupt=True)
@@ -208,17 +213,16 @@ def test_without_a_quorum_a_message_does_what_it_was_told(
     masters = [lockers.servers[0].url, *ABSENT]
     broker = make_idempotent(masters=masters, lease=LEASE_MS, on_unavailable=policy)
     task.go.set()
-    actor = dramatiq.actor(
+    actor = declared(
         task.run, broker=broker, actor_name="run", idempotency_key="{url}", max_retries=0
     )
     make_worker(broker)
 
     message = actor.send("a")
-    dead = f"{{{broker.namespace}:default:0}}:dead"
     ended = {
         "run": lambda: task.tokens,
         "defer": lambda: broker.told.count(Event.DEFERRED) >= 2,
-        "fail": lambda: broker.client.xlen(dead),
+        "fail": lambda: broker.letters,
     }
     wait_until(ended[policy], message=policy)
 
@@ -227,7 +231,7 @@ def test_without_a_quorum_a_message_does_what_it_was_told(
         broker.join("default", timeout=10_000)
         assert broker.records.show("run:a").state == "done"
     elif policy == "fail":
-        ((_, fields),) = broker.client.xrange(dead)
+        (fields,) = broker.letters
         assert dramatiq.Message.decode(fields[b"m"]).message_id == message.message_id
         assert b"NotClaimed" in fields[b"error"]
         assert b"2 of 3" in fields[b"error"]

@@ -23,7 +23,7 @@ def broker() -> Iterator[StubBroker]:
 
 def maker_of(broker: StubBroker, fn: Callable[..., Any], option: object) -> KeyMaker:
     broker.actors.clear()
-    return KeyMaker.of(dramatiq.actor(fn, broker=broker, actor_name="fetch"), option)
+    return KeyMaker.of(dramatiq.actor(broker=broker, actor_name="fetch")(fn), option)
 
 
 def fetch(url: str, depth: int = 0, *, user: Any = None) -> None:
@@ -124,7 +124,8 @@ def test_generic_actors_have_the_arguments_of_perform() -> None:
         def perform(self, url: str) -> None:
             """Do nothing."""
 
-    maker = KeyMaker.of(Fetch, "{url}")
+    actor: Any = Fetch
+    maker = KeyMaker.of(actor, "{url}")
 
     assert maker.key(("u",), {}) == "Fetch:u"
 
