@@ -1,7 +1,7 @@
 """What a claimed key costs: bytes on the server, milliseconds of the server and of the caller.
 
 Run it from the root of the repository: `python -m tests.benchmarks.claims [KEYS]`, by default with
-a million keys. It starts its own servers, and takes some minutes. Times are for a thousand keys, the
+a million keys. It starts its own servers and takes some minutes. Times are for a thousand keys, the
 median of a hundred calls; those of the server as its own statistics have them.
 """
 

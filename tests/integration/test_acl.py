@@ -12,7 +12,8 @@ import redis
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.middleware import Retries
 
-from dramatiq_streams import StreamsBroker
+from dramatiq_streams import Claims, StreamsBroker
+from dramatiq_streams.claims.bloom import BloomClaims
 from dramatiq_streams.cli import main
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.keys import queue_keys
@@ -101,6 +102,27 @@ def test_everything_works_and_every_right_is_needed(
     if _version(client) == (7, 0):
         needed.remove("client|setinfo")
     assert needed - _used(client) == set()
+
+
+def test_claims_need_the_rights_that_are_documented_beside(guarded: Server) -> None:
+    text = page("docs/explanation/security.md").text
+    (line,) = [line for line in text.splitlines() if "claim-many-keys.md" in line]
+    exact, bloom = (set(re.findall(r"\+\w+", part)) for part in line.split(", and "))
+    client = guarded.client()
+    client.execute_command("ACL", "SETUSER", USER, *exact, *bloom)
+
+    with guarded.client(username=USER, password=PASSWORD) as user:
+        with Claims(user, "links", ttl=60_000) as claims:
+            assert claims.claim(["a"]) == [True]
+            assert (claims.release(["a"]), claims.count(), claims.prune()) == (1, 0, 0)
+            claims.clear()
+        with BloomClaims(user, "links", capacity=100) as filtered:
+            assert filtered.claim(["a"]) == [True]
+            assert filtered.count() == 1
+            filtered.clear()
+
+    assert client.acl_log() == []
+    assert {f"+{name}" for name in _used(client)} >= exact | bloom
 
 
 def _send_and_run(make: Callable[..., StreamsBroker], make_worker: MakeWorker) -> None:
