@@ -2,8 +2,8 @@
 Claim keys for an owner, those that nobody has; what the owner has already stays its own.
 
 A claim's field is the key's digest, its value 6 bytes of owner and 6 of the expiry in server
-milliseconds. As many other claims are looked through for expired ones, and when all have been, none
-for a quarter of their time. O(digests).
+milliseconds. Twice as many other claims are looked through for expired ones; when all have been,
+none are for a quarter of their time. O(digests).
 
 KEYS
   claims  hash    digest -> owner and expiry
@@ -37,7 +37,7 @@ for index, held in ipairs(redis.call("HMGET", claims, unpack(digests))) do
 end
 local place = redis.call("GET", cursor) or "0"
 if place ~= "rest" then
-    note_place(cursor, prune_claims(claims, time, place, #digests), math.ceil(ttl / 4), ttl)
+    note_place(cursor, prune_claims(claims, time, place, 2 * #digests), math.ceil(ttl / 4), ttl)
 end
 if #new > 0 then
     redis.call("HSET", claims, unpack(new))

@@ -99,23 +99,26 @@ def _bytes(client: Any, key: str) -> int:
 
 
 def _speeds(name: str, keys: Sequence[str]) -> Iterator[str]:
-    for kind in ("Claims", "BloomClaims"):
-        with Server(find_binary(name)) as server:
-            client = server.client()
-            with _made(kind, client, len(keys)) as claims:
-                # A Bloom filter has its size from the start.
-                for chunk in _chunks(keys[_TIMED:] if kind == "Claims" else []):
-                    claims.claim(chunk)
-                new = _timed(client, claims, keys[:_TIMED])
-                old = _timed(client, claims, keys[:_TIMED])
-        cells = " | ".join(f"{number:.1f}" for number in (*new, *old))
-        yield f"| {name} | `{kind}` | {cells} |"
+    few = keys[:_TIMED]
+    with Server(find_binary(name)) as server:
+        client = server.client()
+        with Claims(client, "links", ttl=TTL) as claims:
+            for chunk in _chunks(keys[_TIMED:]):
+                claims.claim(chunk)
+            yield _speed(name, "new", client, claims, few)
+            yield _speed(name, "old", client, claims, few)
+            client.delete("{dramatiq-streams:claims:links}:cursor")
+            yield _speed(name, "old, and expired ones are looked for", client, claims, few)
+        with BloomClaims(client, "links", capacity=len(keys)) as bloom:
+            yield _speed(name, "new, Bloom filter", client, bloom, few)
+            yield _speed(name, "old, Bloom filter", client, bloom, few)
 
 
-def _made(kind: str, client: redis.Redis, count: int) -> Claims | BloomClaims:
-    if kind == "Claims":
-        return Claims(client, "links", ttl=TTL)
-    return BloomClaims(client, "links", capacity=count, error_rate=0.001)
+def _speed(
+    name: str, what: str, client: Any, claims: Claims | BloomClaims, keys: Sequence[str]
+) -> str:
+    server_ms, caller_ms = _timed(client, claims, keys)
+    return f"| {name} | {what} | {server_ms:.1f} | {caller_ms:.1f} |"
 
 
 def _timed(client: Any, claims: Claims | BloomClaims, keys: Sequence[str]) -> tuple[float, float]:
