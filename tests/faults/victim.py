@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import dramatiq
-from dramatiq.middleware import Middleware
+from dramatiq.middleware import AgeLimit, Middleware
 
 from dramatiq_streams import StreamsBroker, watch
 from dramatiq_streams.executor import Executor
+from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.scripts import _HASHES, assembled
 
 from .actors import declare_actors
@@ -103,6 +104,9 @@ broker = StreamsBroker(
     namespace=os.environ["TEST_NAMESPACE"],
     **json.loads(os.environ["TEST_BROKER_OPTIONS"]),
 )
+if "TEST_IDEMPOTENCY" in os.environ:
+    options = json.loads(os.environ["TEST_IDEMPOTENCY"])
+    broker.add_middleware(Idempotency(**options), before=AgeLimit)
 dramatiq.set_broker(broker)
 declare_actors(
     broker,

@@ -177,7 +177,15 @@ def test_each_key_is_completed_once_and_the_newest_token_writes_last(
 
     events = _journalled(journals)
     found = _Found(own_server, tmp_path)
-    report = f"{dict(stress.done)}, {dict(Counter(event for event, _, _ in events))}, {found}"
+    log = (tmp_path / "workers.log").read_text()
+    noted = {
+        "late completions refused": log.count("Late completion refused"),
+        "keys lost while they ran": log.count(" is lost while message "),
+        "runs without a lock": log.count("runs without a lock"),
+        "tracebacks": log.count("Traceback"),
+    }
+    wrote = dict(Counter(event for event, _, _ in events))
+    report = f"{dict(stress.done)}, {noted}, {wrote}, {found}"
     print(report)  # noqa: T201
     (tmp_path / "report.txt").write_text(report)
     tokens = defaultdict(list)
@@ -190,6 +198,7 @@ def test_each_key_is_completed_once_and_the_newest_token_writes_last(
     assert dict(found.completed) == newest, report
     assert found.rows == newest, report
     assert found.dead == 0, report
+    assert noted["tracebacks"] == 0, log[-4_000:]
     # The faults have struck: some keys ran again, though most did not.
     assert len(found.started) > len(keys), report
 
@@ -201,7 +210,7 @@ class _Found:
         self.started: list[tuple[str, int]] = []
         self.completed: list[tuple[str, int]] = []
         prefix = b"{stress:idempotency}:record:write:"
-        (configured,) = server.client().config_get("dir").values()
+        configured: Any = server.client().config_get("dir")["dir"]
         for words in commands(Path(configured)):
             if words[0].upper() == b"HSET" and words[1].startswith(prefix):
                 self._note(words[1].removeprefix(prefix).decode(), words[2:])

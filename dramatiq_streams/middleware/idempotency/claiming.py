@@ -119,6 +119,7 @@ class Claimant:
         """Let everything go, and end the watchdog and the lock servers' threads."""
         self._watchdog.stop()
         self._masters.close()
+        self.records.close()
 
     def _lock(self, request: Request) -> Redlock | None:
         lock = Redlock(

@@ -192,6 +192,10 @@ class Records:
         reset = self._scripts.record_reset(record=self._record(key), running=self._running, key=key)
         return reset == 1
 
+    def close(self) -> None:
+        """Disconnect; a later call connects again."""
+        self._executor.close()
+
     def _finish(
         self, request: Request, state: State, *, token: int, result: bytes | None = None
     ) -> bool:
