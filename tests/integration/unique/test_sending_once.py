@@ -5,6 +5,7 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import dramatiq
 import pytest
@@ -278,7 +279,7 @@ def test_processes_that_race_enqueue_one_message_and_all_learn_its_id(
     ],
 )
 def test_wrong_options_are_refused_when_declared_and_when_sent(
-    broker: StreamsBroker, options: dict[str, object], text: str, queue: QueueState
+    broker: StreamsBroker, options: dict[str, Any], text: str, queue: QueueState
 ) -> None:
     work = dramatiq.actor(actor_name="work", broker=broker)(lambda number: None)
 
