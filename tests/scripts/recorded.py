@@ -44,7 +44,7 @@ class Recorded:
             end_ms = self.now() + lease_ms
             known |= {"owner": "me", "lease_end_ms": str(end_ms)}
             self.client.zadd(self.running, {"k": end_ms})
-        self.client.hset(self.record, mapping={**known, **fields})
+        self.client.hset(self.record, mapping=known | fields)
         self.client.pexpire(self.record, TTL_MS)
 
     def look(self, *, arguments: str = "args", message: str = "mine") -> list[Any]:
