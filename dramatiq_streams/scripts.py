@@ -113,6 +113,10 @@ class Scripts:
         """Run `claims_release.lua`."""
         return self._run("claims_release", [claims], [owner, digests])
 
+    def claims_set_bits(self, *, bits: str, hashes: int, offsets: bytes) -> bytes:
+        """Run `claims_set_bits.lua`."""
+        return self._run("claims_set_bits", [bits], [hashes, offsets])
+
     def claims_take(
         self, *, claims: str, cursor: str, owner: bytes, ttl: int, digests: bytes
     ) -> bytes:

@@ -8,8 +8,9 @@ needs two: between these, another process could be told as well that a key is ne
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable
-from typing import TYPE_CHECKING, Any, Self
+import struct
+from collections.abc import Callable, Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Self
 
 import redis
 from pottery.annotations import JSONTypes
@@ -17,13 +18,14 @@ from pottery.bloom import BloomFilterABC
 
 from ..errors import InvalidOption
 from ..keys import bloom_key
+from ..scripts import Scripts
 from .place import Place
 
 if TYPE_CHECKING:
     from ..broker import StreamsBroker
 
-#: The most bits of one command: some two milliseconds of the server's time.
-_MOST_BITS = 4_000
+#: The most bits of one call, so that the server is never kept from others for long.
+_MOST_BITS = 5_000
 
 #: pottery's hashes have 32 bits, so more bits than that would never be used.
 _MOST_FILTER_BITS = 2**32
@@ -112,15 +114,15 @@ class BloomClaims:
     def _bits_set(self) -> int:
         return int(self._place.executor.execute("BITCOUNT", self._key))
 
-    def _set_bits(self, offsets: list[list[int]]) -> list[bool]:
-        """Set the bits of some keys in one command, which tells what each bit was before."""
-        command: list[Any] = ["BITFIELD", self._key]
-        for of_key in offsets:
-            for offset in of_key:
-                command += ("SET", "u1", offset, 1)
-        before = self._place.executor.execute(*command)
-        each = self._filter.num_hashes()
-        return [not all(before[first : first + each]) for first in range(0, len(before), each)]
+    def _set_bits(self, offsets: Sequence[Sequence[int]]) -> list[bool]:
+        """Set the bits of some keys in one step, which tells whether any was not set before."""
+        numbers = [offset for of_key in offsets for offset in of_key]
+        answers = Scripts(self._place.executor).claims_set_bits(
+            bits=self._key,
+            hashes=self._filter.num_hashes(),
+            offsets=struct.pack(f">{len(numbers)}I", *numbers),
+        )
+        return [answer == ord("1") for answer in answers]
 
 
 class _Filter(BloomFilterABC):

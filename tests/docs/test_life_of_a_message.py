@@ -27,7 +27,9 @@ def test_every_arrow_is_read() -> None:
 def test_every_script_is_on_an_arrow() -> None:
     named = set().union(*map(_words, _labels()))
 
-    assert set(assembled()) - named == set()
+    # Those of claims have nothing to do with messages.
+    of_messages = {name for name in assembled() if not name.startswith("claims_")}
+    assert of_messages - named == set()
 
 
 def test_every_state_is_explained() -> None:
