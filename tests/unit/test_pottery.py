@@ -50,15 +50,9 @@ def test_extending_and_releasing_are_scripts_that_check_the_owner() -> None:
     release = noted("_Redlock__release_master")
 
     assert extend.words[2:] == (1, "k", "me", 3_000)
-    assert extend.unabridged == (
-        "EVAL",
-        ACQUIRED.format("pexpire", ", ARGV[2]"),
-        1,
-        "k",
-        "me",
-        3_000,
-    )
     assert release.words[2:] == (1, "k", "me")
+    text = ACQUIRED.format("pexpire", ", ARGV[2]")
+    assert extend.unabridged == ("EVAL", text, 1, "k", "me", 3_000)
     assert release.unabridged == ("EVAL", ACQUIRED.format("del", ""), 1, "k", "me")
 
 

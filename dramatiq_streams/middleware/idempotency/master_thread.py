@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import threading
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -55,7 +56,9 @@ class MasterThread:
             return
         self._jobs.put(_Job(command, is_kept, answers))
         if not self._running.locked():
-            self._start()
+            # An interrupt while it starts a thread can leave the caller waiting for ever in
+            # `Thread.start`; so that is done in a thread that nobody interrupts.
+            _thread.start_new_thread(self._start, ())
 
     def close(self, *, timeout: float) -> None:
         """End the thread after what it was told to do, waiting up to *timeout* seconds for it."""
@@ -67,13 +70,13 @@ class MasterThread:
 
     def _start(self) -> None:
         name = f"dramatiq-streams-lock-server-{self._number}"
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def _run(self) -> None:
-        # Two callers may have started two threads: the second ends at once.
+        # Before it runs, callers may have started more of them: all but one end at once.
         if not self._running.acquire(blocking=False):
             return
+        self._thread = threading.current_thread()
         try:
             while self._work():
                 self.master.probe()

@@ -17,7 +17,9 @@ from dramatiq.threading import raise_thread_exception
 from dramatiq_streams.middleware.idempotency.masters import Masters
 from dramatiq_streams.middleware.idempotency.redlock import Redlock
 
-SECONDS = 1.0
+#: Interrupts, and locks taken between them, that are enough; and seconds that are too many.
+ENOUGH = 50
+MOST_SECONDS = 20.0
 LEASE_MS = 1_000
 
 
@@ -30,6 +32,10 @@ class Victim(threading.Thread):
         self.taken = self.interrupts = 0
         self.errors: list[str] = []
         self.stopping = threading.Event()
+
+    @property
+    def lacks_some(self) -> bool:
+        return min(self.taken, self.interrupts) < ENOUGH
 
     def run(self) -> None:
         while not self.stopping.is_set():
@@ -58,15 +64,15 @@ class Victim(threading.Thread):
 
 
 def main(*urls: str) -> None:
-    """Interrupt for `SECONDS`, then print what came of it."""
+    """Interrupt until it is enough, then print what came of it."""
     sys.unraisablehook = lambda _: None  # an interrupt that hits a `__del__` is Python's to lose
     masters = Masters(urls)
     victim = Victim(masters)
     victim.start()
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + MOST_SECONDS
+    while victim.lacks_some and time.monotonic() < deadline:
         raise_thread_exception(victim.ident, random.choice([TimeLimitExceeded, Shutdown]))
-        victim.stopping.wait(random.uniform(0.001, 0.004))
+        victim.stopping.wait(random.uniform(0.001, 0.02))
     victim.stopping.set()
     victim.join(10)
     last = Redlock("last", masters=masters, lease_ms=LEASE_MS)
