@@ -22,6 +22,9 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `{namespace:claims:<name>}` | hash | digest of a claimed key -> owner and expiry; expires |
 | `{namespace:claims:<name>}:cursor` | string | where to look on for expired claims; expires |
 | `{namespace:claims:<name>}:bloom` | string | the bits of a Bloom filter |
+| `{namespace:<prefix>}:record:<key>` | hash | `state`, `token`, `owner`, times and more of a key |
+| `{namespace:<prefix>}:running` | zset | idempotency key, scored by when its holder's lease ends |
+| `{namespace:<prefix>}:lock:<key>` | string | on each lock server: who holds the key; expires |
 | `{namespace:queues}` | hash | queue -> its lanes and lease, in JSON, from whoever uses it |
 """
 
@@ -111,3 +114,28 @@ def claims_keys(namespace: str, name: str) -> ClaimsKeys:
 def bloom_key(namespace: str, name: str) -> str:
     """The key of the Bloom filter called *name*."""
     return f"{{{namespace}:claims:{name}}}:bloom"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKeys:
+    """The keys of `Idempotency` middleware with one prefix."""
+
+    tag: str
+
+    @property
+    def running(self) -> str:
+        """The index of what runs."""
+        return f"{self.tag}:running"
+
+    def record(self, key: str) -> str:
+        """The record of *key*."""
+        return f"{self.tag}:record:{key}"
+
+    def lock(self, key: str) -> str:
+        """The lock of *key*, on each lock server."""
+        return f"{self.tag}:lock:{key}"
+
+
+def record_keys(namespace: str, prefix: str) -> RecordKeys:
+    """The keys of `Idempotency(key_prefix=prefix)`."""
+    return RecordKeys(f"{{{namespace}:{prefix}}}")

@@ -27,7 +27,7 @@ local lease, ttl = tonumber(ARGV[6]), ARGV[7]
 
 local micro = micros()
 local time = math.floor(micro / 1000)
-local last = redis.call("HMGET", record, "token", "owner", "state")
+local last = redis.call("HMGET", record, "token", "owner", "state", "created_ms")
 if last[2] == owner and last[3] == "running" then
     return { "started", last[1] }
 end
@@ -37,12 +37,11 @@ if answer then
 end
 local token = string.format("%.0f", math.max(tonumber(last[1] or "0") + 1, micro))
 local time_text, lease_end = string.format("%.0f", time), string.format("%.0f", time + lease)
-redis.call("HSETNX", record, "created_ms", time_text)
 redis.call("HINCRBY", record, "attempts", 1)
 redis.call("HDEL", record, "result", "finished_ms")
 redis.call("HSET", record, "state", "running", "token", token, "owner", owner,
     "consumer", consumer, "message_id", message, "arguments", arguments,
-    "started_ms", time_text, "lease_end_ms", lease_end)
+    "created_ms", last[4] or time_text, "started_ms", time_text, "lease_end_ms", lease_end)
 redis.call("PEXPIRE", record, ttl)
 redis.call("ZADD", running, lease_end, key)
 -- Of messages that died with their worker and never ran again.

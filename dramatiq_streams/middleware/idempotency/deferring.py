@@ -84,6 +84,12 @@ def defer(broker: Streams, message: DeliveredMessage, *, delay_ms: int) -> None:
     silence(message)
 
 
+def forget_deferrals(message: DeliveredMessage) -> None:
+    """Let *message*, which runs now, be as if it never was deferred, should it be retried."""
+    message.options.pop(DEFERRALS, None)
+    message.options.pop(DELIVERIES, None)
+
+
 def _count(message: DeliveredMessage, option: str) -> int:
     count: Any = message.options.get(option, 0)
     return count if isinstance(count, int) and count > 0 else 0

@@ -20,7 +20,7 @@ from ...executor import Executor
 from ...messages import DeliveredMessage, Entry
 from ...options import BrokerOptions
 from .claiming import Claimant
-from .deferring import Streams
+from .deferring import Streams, forget_deferrals
 from .masters import Masters
 from .options import (
     DEFAULT_LEASE_MS,
@@ -198,6 +198,7 @@ class Idempotency(Middleware):
         while True:
             claim = claimant.claim(request, queue_name=message.queue_name, interrupts=interrupts)
             if isinstance(claim, Hold):
+                forget_deferrals(message)
                 self._holds[message.entry] = claim
                 set_claim(claim)
                 return

@@ -1,11 +1,6 @@
 """The record of each key, on the broker's own server: what ran, what runs, with which token.
 
-All keys carry one hash tag, so that each script touches one slot. `T` is `{namespace:prefix}`:
-
-| key | type | holds |
-|---|---|---|
-| `T:record:<key>` | hash | `state`, `token`, `owner`, `attempts`, times, `arguments`, `result` |
-| `T:running` | zset | key -> when the lease of its holder ends, in server milliseconds |
+All keys carry one hash tag, so that each script touches one slot.
 """
 
 from __future__ import annotations
@@ -16,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from ...executor import Executor
+from ...keys import record_keys
 from ...scripts import Scripts
 
 #: The most records that one call prolongs.
@@ -104,18 +100,17 @@ class Records:
     def __init__(self, executor: Executor, *, namespace: str, prefix: str) -> None:
         self._executor = executor
         self._scripts = Scripts(executor)
-        self._tag = f"{{{namespace}:{prefix}}}"
-        self._running = f"{self._tag}:running"
+        self._keys = record_keys(namespace, prefix)
 
     def lock_key(self, key: str) -> str:
         """What the lock of *key* is called on its masters."""
-        return f"{self._tag}:lock:{key}"
+        return self._keys.lock(key)
 
     def look(self, request: Request) -> Standing:
         """Whether *request* may run, without starting it; its record is there afterwards."""
         return _standing(
             self._scripts.record_look(
-                record=self._record(request.key),
+                record=self._keys.record(request.key),
                 arguments=request.arguments,
                 message=request.message_id,
                 ttl=request.ttl_ms,
@@ -129,8 +124,8 @@ class Records:
         """
         return _standing(
             self._scripts.record_start(
-                record=self._record(request.key),
-                running=self._running,
+                record=self._keys.record(request.key),
+                running=self._keys.running,
                 key=request.key,
                 arguments=request.arguments,
                 message=request.message_id,
@@ -151,8 +146,8 @@ class Records:
         for start in range(0, len(held), KEEP_LIMIT):
             chunk = held[start : start + KEEP_LIMIT]
             positions = self._scripts.record_keep(
-                running=self._running,
-                records=[self._record(request.key) for request, _ in chunk],
+                running=self._keys.running,
+                records=[self._keys.record(request.key) for request, _ in chunk],
                 lease=lease_ms,
                 held=([request.key, str(token), request.ttl_ms] for request, token in chunk),
             )
@@ -169,18 +164,18 @@ class Records:
 
     def held(self, *, offset: int = 0, limit: int = PAGE) -> list[Record]:
         """What runs, and what died while it ran: those whose lease ends first, first."""
-        keys = self._executor.execute("ZRANGE", self._running, offset, offset + limit - 1)
+        keys = self._executor.execute("ZRANGE", self._keys.running, offset, offset + limit - 1)
         if not keys:
             return []
         replies = self._executor.execute_many(
-            [("HGETALL", self._record(key.decode())) for key in keys]
+            [("HGETALL", self._keys.record(key.decode())) for key in keys]
         )
         found = zip(keys, replies, strict=True)
         return [_read(key.decode(), _mapping(reply)) for key, reply in found if reply]
 
     def show(self, key: str) -> Record | None:
         """The record of *key*, if there is one."""
-        reply = self._executor.execute("HGETALL", self._record(key))
+        reply = self._executor.execute("HGETALL", self._keys.record(key))
         return _read(key, _mapping(reply)) if reply else None
 
     def release(self, key: str) -> bool:
@@ -189,7 +184,9 @@ class Records:
         Its lock, if somebody holds it, is not touched: its holder lets it go when it notices, at
         the latest after a third of its lease. What the holder completes later is refused.
         """
-        reset = self._scripts.record_reset(record=self._record(key), running=self._running, key=key)
+        reset = self._scripts.record_reset(
+            record=self._keys.record(key), running=self._keys.running, key=key
+        )
         return reset == 1
 
     def close(self) -> None:
@@ -200,8 +197,8 @@ class Records:
         self, request: Request, state: State, *, token: int, result: bytes | None = None
     ) -> bool:
         noted = self._scripts.record_finish(
-            record=self._record(request.key),
-            running=self._running,
+            record=self._keys.record(request.key),
+            running=self._keys.running,
             key=request.key,
             token=token,
             state=state.value,
@@ -211,9 +208,6 @@ class Records:
             ttl=request.ttl_ms,
         )
         return noted == 1
-
-    def _record(self, key: str) -> str:
-        return f"{self._tag}:record:{key}"
 
 
 def _standing(reply: Sequence[Any]) -> Standing:

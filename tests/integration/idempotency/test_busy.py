@@ -9,7 +9,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 
 from dramatiq_streams.events import Event
-from dramatiq_streams.middleware.idempotency.deferring import DEFERRALS
+from dramatiq_streams.middleware.idempotency.deferring import DEFERRALS, DELIVERIES
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
 from tests.integration.idempotency.conftest import (
@@ -106,6 +106,30 @@ def test_deferred_message_runs_when_the_first_one_fails(
 
     assert runs == ["a", "a"]
     assert broker.records.show("fetch:a").state == "done"
+
+
+def test_retry_of_a_message_that_was_deferred_begins_anew(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker
+) -> None:
+    broker = make_idempotent()
+    options: list[dict[str, Any]] = []
+
+    class Seen(dramatiq.Middleware):
+        def before_process_message(self, broker: Any, message: Any) -> None:
+            options.append(dict(message.options))
+
+    def fetch(url: str) -> None:
+        if len(options) == 1:
+            raise RuntimeError("fails")
+
+    broker.add_middleware(Seen())
+    actor = declared(fetch, broker=broker, idempotency_key="{url}", min_backoff=5, max_backoff=5)
+    counts = {DEFERRALS: 3, DELIVERIES: 2}
+    actor.send_with_options(args=("a",), kwargs={}, **counts)
+    make_worker(broker)
+    broker.join("default", timeout=10_000)
+
+    assert [counts.keys() & each.keys() for each in options] == [set(), set()]
 
 
 def test_busy_message_can_be_skipped(
