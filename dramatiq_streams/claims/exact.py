@@ -1,6 +1,6 @@
 """Keys of which each is given to one owner, for a time; what is kept of a key is its digest.
 
-A hash of digests, and not a sorted set: it is a quarter to a third smaller, and a field has room
+A hash of digests, and not a sorted set: it is a sixth to a quarter smaller, and a field has room
 for its owner. Without the owner, a call that is made again because its reply was lost, or because
 its process died, could not tell its own claims from another's.
 """
