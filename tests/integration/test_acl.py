@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,15 +11,17 @@ import dramatiq
 import pytest
 import redis
 from dramatiq.errors import BrokerConnectionError
-from dramatiq.middleware import Retries
+from dramatiq.middleware import AgeLimit, Retries
 
 from dramatiq_streams import Claims, StreamsBroker
 from dramatiq_streams.claims.bloom import BloomClaims
 from dramatiq_streams.cli import main
 from dramatiq_streams.connections import Connections
+from dramatiq_streams.events import Event
 from dramatiq_streams.keys import queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
 from dramatiq_streams.metrics.collector import QueueCollector
+from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import new_message
@@ -123,6 +126,53 @@ def test_claims_need_the_rights_that_are_documented_beside(guarded: Server) -> N
 
     assert client.acl_log() == []
     assert {f"+{name}" for name in _used(client)} >= exact | bloom
+
+
+def test_idempotency_needs_the_rights_that_are_documented_beside(
+    guarded: Server, start_server: StartServer, make_broker: MakeBroker, make_worker: MakeWorker
+) -> None:
+    text = page("docs/explanation/security.md").text
+    (line,) = [line for line in text.splitlines() if "suppress-duplicates.md" in line]
+    own, locks = (re.findall(r"\+[\w|]+", part) for part in line.split(";"))
+    locker = start_server()
+    guarded.client().execute_command("ACL", "SETUSER", USER, *own)
+    if _version(locker.client()) == (7, 0):
+        locks.remove("+client|setinfo")
+    only_locks = ["reset", "on", f">{PASSWORD}", "~{*", "-@all", *locks]
+    locker.client().execute_command("ACL", "SETUSER", USER, *only_locks)
+    runs: list[str] = []
+
+    for masters in (None, [locker.client(username=USER, password=PASSWORD)]):
+        broker = make_broker(url=_url(guarded), namespace=DEFAULT_NAMESPACE)
+        key = "own" if masters is None else "others"
+        broker.add_middleware(Idempotency(masters, lease=600, key_prefix=key), before=AgeLimit)
+        actor = _holding(broker, runs)
+        worker = make_worker(broker)
+        for _ in range(2):
+            actor.send(key)
+        broker.join("default", timeout=20_000)
+        worker.stop()
+
+    assert runs == ["own", "others"]
+    assert guarded.client().acl_log() == []
+    assert locker.client().acl_log() == []
+    assert {f"+{name}" for name in _used(locker.client())} >= {*locks} - {"+eval", "+evalsha"}
+
+
+def _holding(broker: StreamsBroker, runs: list[str]) -> dramatiq.Actor[..., Any]:
+    """An actor with a key, that runs until its lock was extended."""
+    extended = threading.Event()
+
+    def note(event: Event, label: str, amount: float) -> None:
+        if event is Event.LOCK_EXTENDED:
+            extended.set()
+
+    def hold(key: str) -> None:
+        runs.append(key)
+        assert extended.wait(20)
+
+    broker.events.listen(note)
+    return dramatiq.actor(broker=broker, idempotency_key="{key}")(hold)
 
 
 def _send_and_run(make: Callable[..., StreamsBroker], make_worker: MakeWorker) -> None:
