@@ -69,7 +69,7 @@ def test_large_set_is_looked_through_bit_by_bit(claimed: Claimed) -> None:
         left.append(claimed.client.hlen(claimed.keys.claims))
 
     assert left[-1] == 26
-    # Each call looks at about twice as many as it was given; at some more where they share a bucket.
+    # Each call looks at about twice as many as it was given; at more where they share a bucket.
     assert max(before - after for before, after in itertools.pairwise(left)) < 200
 
 
