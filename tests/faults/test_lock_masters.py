@@ -19,8 +19,11 @@ from tests.support.waiting import wait_until
 
 KEY = "{locks}:a"
 
-#: An attempt takes at most so long, whatever the servers do.
-BUDGET_SECONDS = 0.3
+#: An attempt takes at most so many timeouts, whatever the servers do: 300 ms by default.
+BUDGET_IN_TIMEOUTS = 3
+
+#: Where it is not about time, so that a busy machine's pauses are no faults.
+PATIENT_MS = 300
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +94,13 @@ def timed_acquire(mine: Redlock) -> bool:
     try:
         return mine.acquire()
     finally:
-        assert time.monotonic() - started < BUDGET_SECONDS
+        budget = BUDGET_IN_TIMEOUTS * mine._servers.timeout_ms / 1000
+        assert time.monotonic() - started < budget
+
+
+def lock_threads() -> list[str]:
+    """The names of the threads that talk to masters, each once."""
+    return sorted(each.name for each in threading.enumerate() if "lock-server" in each.name)
 
 
 def hold_often(masters: Masters, times: int = 20) -> None:
@@ -130,15 +139,15 @@ def _is_free_now(masters: Masters) -> bool:
 def test_minority_that_is_down_is_done_without(
     lockers: LockServers, said: Said, size: int, down: list[int]
 ) -> None:
-    masters = lockers.masters(size=size)
+    masters = lockers.masters(size=size, master_timeout=PATIENT_MS)
     is_free(masters, KEY)
-    before = threading.active_count()
+    before = lock_threads()
     for number in down:
         lockers[number].kill()
 
     hold_often(masters)
 
-    assert threading.active_count() == before
+    assert lock_threads() == before
     for number in down:
         lockers[number].start()
     for number in down:
@@ -152,7 +161,7 @@ def test_minority_that_hangs_costs_next_to_nothing_and_keeps_no_key(
 ) -> None:
     masters = lockers.masters(size=size)
     is_free(masters, KEY)
-    before = threading.active_count()
+    before = lock_threads()
     for number in hanging:
         lockers[number].pause()
 
@@ -160,7 +169,7 @@ def test_minority_that_hangs_costs_next_to_nothing_and_keeps_no_key(
     hold_often(masters)
 
     assert time.monotonic() - started < 2
-    assert threading.active_count() == before
+    assert lock_threads() == before
     wait_until(
         lambda: all(said.of(masters, number) == ["away"] for number in hanging), message="noticed"
     )
@@ -240,9 +249,9 @@ def _extends(mine: Redlock) -> bool:
 def test_only_one_side_of_a_partition_gets_it(
     lockers: LockServers, proxies: list[FaultyProxy]
 ) -> None:
-    here = lockers.masters(*(proxy.url for proxy in proxies))
-    there = lockers.masters(size=3)
-    mine = lock(here, lease_ms=1_000)
+    here = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=PATIENT_MS)
+    there = lockers.masters(size=3, master_timeout=PATIENT_MS)
+    mine = lock(here, lease_ms=1_800)
     assert mine.acquire()
     wait_until(lambda: lockers.values(KEY).count(mine.owner) == 3, message="all three have it")
 
@@ -295,7 +304,7 @@ def test_slow_master_is_not_waited_for(
 def test_all_masters_slow_within_their_timeout_is_in_order(
     lockers: LockServers, proxies: list[FaultyProxy]
 ) -> None:
-    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=250)
+    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=PATIENT_MS)
     is_free(masters, KEY)
     for proxy in proxies:
         proxy.delay_replies(0.03)
@@ -307,14 +316,14 @@ def test_master_that_restarted_empty_can_make_two_holders_and_the_first_finds_ou
     lockers: LockServers,
 ) -> None:
     # Why masters must come back with their keys, or late: see docs/explanation/redlock.md.
-    masters = lockers.masters(size=3)
+    masters = lockers.masters(size=3, master_timeout=PATIENT_MS)
     lockers[2].kill()
     mine = lock(masters, lease_ms=60_000)
     assert mine.acquire()
     lockers[2].start()
     lockers[1].restart(keep_data=False)
 
-    other = lock(lockers.masters(size=3))
+    other = lock(lockers.masters(size=3, master_timeout=PATIENT_MS))
     assert other.acquire()
 
     assert mine.valid_for_ms > 0
@@ -328,7 +337,7 @@ def test_master_that_restarted_empty_can_make_two_holders_and_the_first_finds_ou
 def test_master_that_restarted_with_its_keys_makes_one_holder(start_server) -> None:
     servers = [start_server(tcp=True, appendonly=number == 1) for number in range(3)]
     lockers = LockServers(servers)
-    masters = lockers.masters(size=3)
+    masters = lockers.masters(size=3, master_timeout=PATIENT_MS)
     lockers[2].kill()
     mine = lock(masters, lease_ms=60_000)
     assert mine.acquire()
@@ -336,7 +345,7 @@ def test_master_that_restarted_with_its_keys_makes_one_holder(start_server) -> N
     lockers[1].kill()
     lockers[1].start()
 
-    assert not lock(lockers.masters(size=3)).acquire()
+    assert not lock(lockers.masters(size=3, master_timeout=PATIENT_MS)).acquire()
 
     assert mine.extend()
     mine.release()
@@ -345,26 +354,36 @@ def test_master_that_restarted_with_its_keys_makes_one_holder(start_server) -> N
 
 
 @pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("times", [1, 2])
 def test_lost_reply_leaves_no_key(
-    lockers: LockServers, proxies: list[FaultyProxy], said: Said, size: int
+    lockers: LockServers, proxies: list[FaultyProxy], said: Said, size: int, times: int
 ) -> None:
-    masters = lockers.masters(*(proxy.url for proxy in proxies[:size]))
+    masters = lockers.masters(*(proxy.url for proxy in proxies[:size]), master_timeout=PATIENT_MS)
     for proxy in proxies[:size]:
-        proxy.drop_reply(rb"^SET ")
+        proxy.drop_reply(rb"^SET ", times=times)
+    mine = lock(masters, lease_ms=60_000)
 
-    with pytest.raises(LocksUnavailable):
-        timed_acquire(lock(masters, lease_ms=60_000))
+    # It is tried once more when the first replies are lost.
+    assert _is_granted(mine) is (times == 1)
 
+    mine.release()
     lockers.wait_until_empty(timeout=3)
     assert is_free(masters, KEY)
     # One connection ended: no master was away.
     assert said.lines() == []
 
 
+def _is_granted(mine: Redlock) -> bool:
+    try:
+        return timed_acquire(mine)
+    except LocksUnavailable:
+        return False
+
+
 def test_lost_reply_of_one_master_is_no_loss(
     lockers: LockServers, proxies: list[FaultyProxy]
 ) -> None:
-    masters = lockers.masters(*(proxy.url for proxy in proxies))
+    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=PATIENT_MS)
     proxies[1].drop_reply(rb"^SET ")
     mine = lock(masters, lease_ms=60_000)
 
@@ -378,7 +397,7 @@ def test_lost_reply_of_one_master_is_no_loss(
 def test_lost_reply_to_a_release_leaves_no_key_and_no_wrong_lock(
     lockers: LockServers, proxies: list[FaultyProxy], size: int
 ) -> None:
-    masters = lockers.masters(*(proxy.url for proxy in proxies[:size]))
+    masters = lockers.masters(*(proxy.url for proxy in proxies[:size]), master_timeout=PATIENT_MS)
     for proxy in proxies[:size]:
         proxy.drop_before(rb"^EVAL")
     mine = lock(masters, lease_ms=60_000)
@@ -391,21 +410,18 @@ def test_lost_reply_to_a_release_leaves_no_key_and_no_wrong_lock(
 
 
 @pytest.mark.parametrize("late", [1, 2, 3])
+@pytest.mark.parametrize("times", [1, 2])
 def test_late_reply_leaves_no_key(
-    lockers: LockServers, proxies: list[FaultyProxy], late: int
+    lockers: LockServers, proxies: list[FaultyProxy], late: int, times: int
 ) -> None:
-    masters = lockers.masters(*(proxy.url for proxy in proxies))
+    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=PATIENT_MS)
     for proxy in proxies[:late]:
-        proxy.delay_replies(0.15, pattern=rb"^SET ", times=1)
+        proxy.delay_replies(0.7, pattern=rb"^SET ", times=times)
     mine = lock(masters, lease_ms=60_000)
 
-    if late == 1:
-        assert timed_acquire(mine)
-        mine.release()
-    else:
-        with pytest.raises(LocksUnavailable):
-            timed_acquire(mine)
+    assert _is_granted(mine) is (late == 1 or times == 1)
 
+    mine.release()
     lockers.wait_until_empty(timeout=5)
 
 
@@ -448,7 +464,7 @@ def test_many_threads_wait_for_a_hanging_master_once_each_at_most(lockers: LockS
         thread.join()
 
     assert len(refused) == 160
-    assert max(refused) < BUDGET_SECONDS
+    assert max(refused) < BUDGET_IN_TIMEOUTS * 0.1
     # The first of each thread, and a probe now and then.
     assert sum(seconds > 0.05 for seconds in refused) <= 8 + 4
     lockers[0].resume()

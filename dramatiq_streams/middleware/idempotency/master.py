@@ -1,7 +1,8 @@
 """One lock server: what it is asked, and what is done while it is away.
 
-A master that does not answer in time is not asked for a while (a circuit breaker), so that only
-the first of many callers waits for it. What must not be forgotten is done when it is back.
+After a failure it is suspected: whoever asks next probes it first. After a probe that fails too it
+is away, and not asked for a while (a circuit breaker), so that of many callers few wait for it.
+What must not be forgotten is done when it is back.
 """
 
 from __future__ import annotations
@@ -10,8 +11,7 @@ import threading
 from collections import deque
 from typing import Any
 
-import redis
-from dramatiq.errors import BrokerConnectionError, ConnectionClosed, ConnectionFailed
+from dramatiq.errors import BrokerConnectionError, ConnectionFailed
 from dramatiq.logging import get_logger
 from redis.exceptions import NoScriptError
 
@@ -21,9 +21,9 @@ from ...events import Event, Events
 from ...executor import Executor
 from .votes import Answer, LockCommand, Verdict
 
-#: Milliseconds from a failure to the first probe; doubled with each that fails.
-FIRST_PROBE_MS = 100.0
-LONGEST_PROBE_MS = 2_000.0
+#: Milliseconds from a probe that failed to the next; doubled with each that fails.
+FIRST_PAUSE_MS = 100.0
+LONGEST_PAUSE_MS = 2_000.0
 
 #: The most releases that wait for one master; what is dropped expires by itself.
 MOST_KEPT = 10_000
@@ -47,8 +47,10 @@ class Master:
         self.is_away = False
         self._executor = executor
         self._events = events
-        self._changing = threading.Lock()
-        self._failures = 0
+        self._is_suspected = False
+        # Held for as long as a probe takes; a lock in C, which an interrupt does not leave locked.
+        self._probing = threading.Lock()
+        self._failed_probes = 0
         self._probe_at_ms = 0.0
         self._kept: deque[LockCommand] = deque(maxlen=MOST_KEPT)
 
@@ -76,11 +78,11 @@ class Master:
         """How long until it should be tried again; None when there is nothing to try."""
         if self.is_away:
             return max(self._probe_at_ms - clock.monotonic_ms(), 0) / 1000
-        return 0.0 if self._kept else None
+        return 0.0 if self._is_suspected or self._kept else None
 
     def probe(self) -> None:
         """Find out whether it is back, if it is time for that, and do what was kept for it."""
-        if not (self._take_probe() if self.is_away else self._kept):
+        if self.seconds_to_probe() != 0:
             return
         try:
             self._catch_up()
@@ -92,31 +94,41 @@ class Master:
         self._executor.close()
 
     def _ask(self, command: LockCommand) -> Any:
-        if self.is_away and not self._take_probe():
-            raise ConnectionFailed("it is away, and was not asked")
         self._catch_up()
         return self._send(command)
 
-    def _take_probe(self) -> bool:
-        """Whether it is time for a probe; then it is the caller's, and nobody else's."""
-        with self._changing:
-            now_ms = clock.monotonic_ms()
-            is_due = now_ms >= self._probe_at_ms
-            if is_due:
-                self._probe_at_ms = now_ms + FIRST_PROBE_MS
-            return is_due
-
     def _catch_up(self) -> None:
-        if self.is_away:
-            # On a new connection: what an old one has brought the server has read before this.
-            self._executor.close()
-            try:
-                self._send(_PING)
-            except CommandFailed as error:
-                self.logger.debug("The lock server %s refuses PING: %s", self.name, error)
-            self._note_return()
+        """Make sure that it is not away, and has done what was kept for it.
+
+        Raises:
+            BrokerConnectionError: It is away, or fails again.
+        """
+        if self._is_suspected:
+            self._probe()
         while self._kept:
             self._do_kept()
+
+    def _probe(self) -> None:
+        if not self._is_due():
+            raise ConnectionFailed("it is away, and was not asked")
+        with self._probing:
+            if not self._is_suspected:  # another thread has probed meanwhile, and it answered
+                return
+            if not self._is_due():
+                raise ConnectionFailed("it is away, and was not asked")
+            # On a new connection: what an old one has brought, the server has read before this.
+            self._executor.close()
+            try:
+                self._execute(_PING)
+            except CommandFailed as error:
+                self.logger.debug("The lock server %s refuses PING: %s", self.name, error)
+            except BrokerConnectionError as error:
+                self._note_absence(error)
+                raise
+            self._note_return()
+
+    def _is_due(self) -> bool:
+        return clock.monotonic_ms() >= self._probe_at_ms
 
     def _do_kept(self) -> None:
         try:
@@ -133,19 +145,16 @@ class Master:
 
     def _send(self, command: LockCommand) -> Any:
         try:
-            reply = self._execute(command)
-        except ServerOutOfMemory:
+            return self._execute(command)
+        except (CommandFailed, ServerOutOfMemory):
             self._events.tell(Event.LOCK_SERVER_FAILED, self.name)
             raise
-        except BrokerConnectionError as error:
-            self._note_failure(error)
-            raise
-        except CommandFailed:
+        except BrokerConnectionError:
             self._events.tell(Event.LOCK_SERVER_FAILED, self.name)
-            self._failures = 0
+            # Its other connections are no better, or would be told first what was sent last.
+            self._executor.close()
+            self._is_suspected = True
             raise
-        self._failures = 0
-        return reply
 
     def _execute(self, command: LockCommand) -> Any:
         try:
@@ -155,29 +164,19 @@ class Master:
                 raise
             return self._executor.execute(*command.unabridged)
 
-    def _note_failure(self, error: BrokerConnectionError) -> None:
+    def _note_absence(self, error: BrokerConnectionError) -> None:
         self._events.tell(Event.LOCK_SERVER_FAILED, self.name)
-        # Its other connections are no better, or would be told of first what was sent last.
-        self._executor.close()
-        self._failures += 1
-        if self._failures == 1 and _is_cut(error):
-            return  # A restart, or one connection's end: the next command connects anew.
-        doublings = min(self._failures - 1, 10)
-        wait_ms = min(FIRST_PROBE_MS * 2**doublings, LONGEST_PROBE_MS)
-        with self._changing:
-            self._probe_at_ms = clock.monotonic_ms() + wait_ms
-            was_away, self.is_away = self.is_away, True
+        pause_ms = min(FIRST_PAUSE_MS * 2 ** min(self._failed_probes, 10), LONGEST_PAUSE_MS)
+        self._failed_probes += 1
+        self._probe_at_ms = clock.monotonic_ms() + pause_ms
+        was_away, self.is_away = self.is_away, True
         if not was_away:
             self.logger.warning("The lock server %s is away: %s", self.name, error)
 
     def _note_return(self) -> None:
-        with self._changing:
-            was_away, self.is_away = self.is_away, False
+        self._failed_probes = 0
+        self._probe_at_ms = 0.0
+        self._is_suspected = False
+        was_away, self.is_away = self.is_away, False
         if was_away:
             self.logger.info("The lock server %s is back.", self.name)
-
-
-def _is_cut(error: BrokerConnectionError) -> bool:
-    """Whether the connection ended, at once: no timeout, and no server that refuses."""
-    is_late = isinstance(error.__cause__, redis.TimeoutError | TimeoutError)
-    return isinstance(error, ConnectionClosed) and not is_late

@@ -66,18 +66,19 @@ class Masters:
         *,
         among: Iterable[int] | None = None,
         is_kept: bool = False,
+        within_ms: float | None = None,
     ) -> Votes:
         """What the masters say to *command*, as soon as a quorum has decided.
-
-        It takes two timeouts at most, even if none of them answers.
 
         Args:
             command: The same for all.
             among: The numbers of those to ask. Default: all.
             is_kept: Those that are away get it when they are back.
+            within_ms: How long several are waited for. Default: two timeouts.
         """
         asked = tuple(range(len(self))) if among is None else tuple(among)
-        return self._crew.ask(command, asked, is_kept=is_kept, timeout_ms=2 * self.timeout_ms)
+        timeout_ms = 2 * self.timeout_ms if within_ms is None else within_ms
+        return self._crew.ask(command, asked, is_kept=is_kept, timeout_ms=timeout_ms)
 
     def tell(self, command: LockCommand, *, among: Iterable[int] | None = None) -> None:
         """As `ask`, kept for those that are away, without waiting for more than one master."""

@@ -26,6 +26,9 @@ from .votes import LockCommand, Votes
 #: which takes up to two timeouts.
 SHORTEST_LEASE_IN_TIMEOUTS = 6
 
+#: How many times its masters' timeout an attempt takes at most.
+BUDGET_IN_TIMEOUTS = 2.5
+
 
 class Outcome(StrEnum):
     """How an attempt to take a lock ended."""
@@ -88,8 +91,8 @@ class Redlock(ShippedRedlock):
         """How long it is certainly still ours, by this machine's clock; 0 when it is not."""
         return max(self._valid_until_ms - clock.monotonic_ms(), 0.0)
 
-    def acquire(self) -> bool:  # type: ignore[override] # one attempt: whoever waits does so itself
-        """Try once to take it.
+    def acquire(self) -> bool:  # type: ignore[override] # whoever waits for it does so itself
+        """Try to take it, now: once, and once more if too few masters answered and it is early.
 
         Returns:
             False when somebody else has it.
@@ -100,25 +103,17 @@ class Redlock(ShippedRedlock):
         if self._affected:
             self.release()
         started_ms = clock.monotonic_ms()
-        self._uuid = str(uuid.uuid4())
-        try:
-            votes = self._servers.ask(self._noted(self.__acquire_master))
-            is_ours = votes.is_yes and self._begin(started_ms)
-            if is_ours:
-                self._affected = votes.affected
-        except BaseException:
-            # An interrupt, from anywhere: the key may be taken already.
-            self._servers.tell(self._noted(self.__release_master))
-            raise
-        if not is_ours:
-            # Also where the reply is late or lost, and then after the command it belongs to.
-            self._servers.tell(self._noted(self.__release_master), among=votes.affected)
-        outcome = _outcome(votes, is_ours=is_ours)
+        budget_ms = BUDGET_IN_TIMEOUTS * self._servers.timeout_ms
+        outcome, votes = self._attempt(within_ms=2 * self._servers.timeout_ms)
+        left_ms = budget_ms - (clock.monotonic_ms() - started_ms)
+        if outcome is Outcome.UNAVAILABLE and left_ms > self._servers.timeout_ms:
+            # A short pause of a server, or a connection that had ended, is no reason to give up.
+            outcome, votes = self._attempt(within_ms=left_ms)
         seconds = (clock.monotonic_ms() - started_ms) / 1000
         self._servers.events.time(Event.LOCK_ASKED, outcome, seconds=seconds)
         if outcome is Outcome.UNAVAILABLE:
             raise self._unavailable(votes)
-        return is_ours
+        return outcome is Outcome.ACQUIRED
 
     def extend(self) -> bool:  # type: ignore[override] # lost is an answer, not an error
         """Hold it for another lease, from now on; as often as one likes.
@@ -181,6 +176,23 @@ class Redlock(ShippedRedlock):
     ) -> Literal[False]:
         self.release()
         return False
+
+    def _attempt(self, *, within_ms: float) -> tuple[Outcome, Votes]:
+        started_ms = clock.monotonic_ms()
+        self._uuid = str(uuid.uuid4())
+        try:
+            votes = self._servers.ask(self._noted(self.__acquire_master), within_ms=within_ms)
+            is_ours = votes.is_yes and self._begin(started_ms)
+            if is_ours:
+                self._affected = votes.affected
+        except BaseException:
+            # An interrupt, from anywhere: the key may be taken already.
+            self._servers.tell(self._noted(self.__release_master))
+            raise
+        if not is_ours:
+            # Also where the reply is late or lost, and then after the command it belongs to.
+            self._servers.tell(self._noted(self.__release_master), among=votes.affected)
+        return _outcome(votes, is_ours=is_ours), votes
 
     def _begin(self, started_ms: float) -> bool:
         """Note until when it is ours, and whether it still is when the answers are there."""
