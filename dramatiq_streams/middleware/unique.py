@@ -111,16 +111,16 @@ class Unique(Middleware):
         actor = self._actor(message.actor_name)
         if isinstance(own, str) and own:
             return KeyMaker(message.actor_name, True, inspect.Signature()).scoped(own)
-        if own is not None and own is not True:
-            raise InvalidOption.of(
-                "idempotency_key", own, "a text, or True, where it is the option of a message"
-            )
+        if own is not None and not isinstance(own, bool):
+            allowed = "a text, True or False, where it is the option of a message"
+            raise InvalidOption.of("idempotency_key", own, allowed)
         if actor is None:
             raise InvalidOption(
                 f"Actor {message.actor_name!r} is not known here, nor are its arguments: a message"
                 " with unique_for or unique_until needs its key as the option idempotency_key."
             )
-        maker = KeyMaker.of(actor, True) if own else self._maker(actor)
+        # True or False: not the actor's key, but all arguments.
+        maker = self._maker(actor) if own is None else KeyMaker.of(actor, True)
         try:
             return maker.key(message.args, message.kwargs)
         except TypeError as error:

@@ -340,3 +340,17 @@ def test_ordinary_messages_touch_no_key(
 
     assert queue.count() == 2
     assert not queue.client.exists(unique_keys.keys.unique, unique_keys.keys.unique_messages)
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_message_may_choose_all_its_arguments_instead_of_the_actors_key(
+    make_actor: MakeActor, queue: QueueState, own: bool
+) -> None:
+    work = make_actor(lambda number, reason: None, idempotency_key="{number}")
+
+    for reason in ("a", "b", "b"):
+        work.send_with_options(args=(1, reason), idempotency_key=own)
+    work.send(1, "c")
+    work.send(1, "d")
+
+    assert queue.count() == 3
