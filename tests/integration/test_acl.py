@@ -280,8 +280,27 @@ def _operate(server: Server) -> None:
     assert run("dlq", "redrive", "--all") == 0
     _bury(broker)
     assert run("dlq", "purge", "--all") == 0
+    _send_once(broker)
+    assert run("locks", "ls") == 0
+    assert run("locks", "show", "work:k") == 0
+    assert run("locks", "release", "work:k") == 0
     broker.flush("default")
     broker.close()
+
+
+def _send_once(broker: StreamsBroker) -> None:
+    """Messages with a unique key: sent twice, started, ended, and forgotten when it is over."""
+    for options in ({"unique_for": 60_000}, {"unique_until": "started"}):
+        for _ in range(2):
+            broker.enqueue(new_message(1, idempotency_key="k", **options))
+        consumer = broker.consume("default", timeout=2_000)
+        message = next(consumer)
+        assert message is not None
+        broker.emit_before("process_message", message)
+        consumer.ack(message)
+        consumer.close()
+    broker.enqueue_many([new_message(1, idempotency_key="k", unique_for=60_000)], delay=60_000)
+    broker._process.reservations.expire("default")
 
 
 def _bury(broker: StreamsBroker) -> None:
