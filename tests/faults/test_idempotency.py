@@ -12,6 +12,7 @@ from dramatiq.middleware import AgeLimit
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.middleware.idempotency.records import Record, Records
+from tests.conftest import StartServer
 from tests.faults.conftest import Stage
 from tests.faults.scene import Scene, script
 from tests.support.cli import DramatiqCommand
@@ -253,4 +254,51 @@ def test_record_that_its_server_has_lost_is_written_anew_by_what_is_done(
 
     assert scene.journal.counts() == {"k": 1}
     assert (play.record("hold").state, play.record("hold").token) == ("done", token)
+    play.close()
+
+
+@pytest.fixture
+def lockers(start_server: StartServer) -> list[Server]:
+    """Three lock servers of this test alone."""
+    return [start_server() for _ in range(3)]
+
+
+def test_key_is_kept_while_its_lock_servers_are_away_for_less_than_its_lease(
+    scene: Scene, lockers: list[Server]
+) -> None:
+    play = Play(scene, masters=[each.url for each in lockers], lease=3_000)
+    scene.start_survivor()
+    play.send("hold")
+    scene.wait_until_started("k")
+    # The first extension finds them away, the next one finds them back.
+    for locker in lockers[:2]:
+        locker.pause()
+    key = play.records.lock_key("hold:k")
+    left_ms = lockers[2].client().pttl(key)
+    wait_until(lambda: lockers[2].client().pttl(key) > left_ms, message="an extension was tried")
+    for locker in lockers[:2]:
+        locker.resume()
+    wait_until(lambda: Event.LOCK_EXTENDED in play.told, message="it is extended")
+    scene.journal.allow("go")
+    scene.join(seconds=10)
+
+    assert Event.LOCK_LOST not in play.told
+    assert (play.record("hold").state, play.record("hold").attempts) == ("done", 1)
+    play.close()
+
+
+def test_key_is_lost_when_its_lock_servers_are_away_for_longer(
+    scene: Scene, lockers: list[Server]
+) -> None:
+    play = Play(scene, masters=[each.url for each in lockers], lease=1_000)
+    scene.start_survivor()
+    play.send("hold", idempotency_interrupt=True, max_retries=0)
+    scene.wait_until_started("k")
+
+    for locker in lockers[:2]:
+        locker.kill()
+    wait_until(lambda: Event.LOCK_LOST in play.told, message="it is lost")
+    wait_until(lambda: play.record("hold").state == "failed", message="its actor is interrupted")
+
+    assert scene.journal.pids("k") == []
     play.close()

@@ -10,9 +10,11 @@ import redis
 from dramatiq.middleware import SkipMessage
 from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
+from prometheus_client import CollectorRegistry
 
 from dramatiq_streams.events import Event
-from dramatiq_streams.middleware import current_fencing_token
+from dramatiq_streams.metrics import Metrics
+from dramatiq_streams.middleware import Idempotency, current_fencing_token
 from dramatiq_streams.middleware.idempotency.replays import REPLAY_LIMIT
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
@@ -301,6 +303,34 @@ def test_caller_of_a_duplicate_gets_the_result_of_the_first(
 
     assert results == [1, 1]
     assert len(runs) == 1
+
+
+def test_what_was_refused_is_counted(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    registry = CollectorRegistry()
+    broker = make_idempotent()
+    broker.add_middleware(Metrics(registry=registry), before=Idempotency)
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker)
+
+    fetch.send("a")
+    join(broker)
+    fetch.send("a")
+    fetch.send("a", 1)
+    join(broker)
+
+    queue = {"queue_name": "default"}
+    counts = {
+        name: registry.get_sample_value(f"dramatiq_streams_{name}_total", queue)
+        for name in ("duplicates_skipped", "key_conflicts", "late_completions", "deferred")
+    }
+    assert counts == {
+        "duplicates_skipped": 1,
+        "key_conflicts": 1,
+        "late_completions": None,
+        "deferred": None,
+    }
 
 
 def test_result_that_is_none_is_replayed_too(
