@@ -106,5 +106,6 @@ def _pending(reply: Any) -> dict[str, tuple[str, int]]:
 
 
 def _unpacked(packed: bytes) -> tuple[int, str]:
-    name, body = packed.decode().split(":", 1)
-    return LANES.position(name), body
+    head, body = packed.decode().split(":", 1)
+    name, _, size = head.partition("/")  # of a reservation, which stands before the body
+    return LANES.position(name), body[int(size or 0) :]
