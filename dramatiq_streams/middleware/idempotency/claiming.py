@@ -74,6 +74,10 @@ class Claimant:
                 return Busy(self._options.lease_ms)
         return self._start(request, lock, queue_name=queue_name, interrupts=interrupts)
 
+    def begin(self) -> None:
+        """Let this thread begin another message."""
+        self._watchdog.let_go_of_thread()
+
     def complete(self, hold: Hold, result: bytes | None) -> None:
         """Note that it is done, unless somebody else has started since, and let it go.
 

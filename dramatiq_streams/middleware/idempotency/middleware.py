@@ -144,6 +144,8 @@ class Idempotency(Middleware):
         set_claim(None)
         if not isinstance(message, DeliveredMessage):
             return
+        if (claimant := self._claimants.get(os.getpid())) is not None:
+            claimant.begin()
         try:
             request = self._requests.of(broker, message)
             if request is not None:

@@ -24,6 +24,8 @@ class Requests:
     def __init__(self, options: IdempotencyOptions) -> None:
         self._options = options
         self._makers: dict[str, KeyMaker] = {}
+        #: For messages that have a key by themselves.
+        self._plain_makers: dict[str, KeyMaker] = {}
 
     def declare(self, actor: Actor[Any, Any], *, lease_ms: int) -> None:
         """Check the options of *actor*; a broker gives up a worker's messages after *lease_ms*.
@@ -31,7 +33,8 @@ class Requests:
         Raises:
             InvalidIdempotency: One of them is not possible.
         """
-        self._makers.pop(actor.actor_name, None)
+        for makers in (self._makers, self._plain_makers):
+            makers.pop(actor.actor_name, None)
         if (ttl := actor.options.get(TTL)) is not None:
             self.checked_ttl(ttl, lease_ms=lease_ms)
         interrupt = actor.options.get(INTERRUPT)
@@ -56,7 +59,7 @@ class Requests:
             return None
         actor = broker.get_actor(message.actor_name)
         if given is True or maker is None:
-            maker = KeyMaker.of(actor, True)
+            maker = self._plain_maker(actor)
         try:
             arguments = maker.arguments_hash(message.args, message.kwargs)
             key = maker.key(message.args, message.kwargs) if given in (None, True) else ""
@@ -69,6 +72,13 @@ class Requests:
         ttl = message.options.get(TTL, actor.options.get(TTL))
         ttl_ms = self._options.ttl_ms if ttl is None else self.checked_ttl(ttl, lease_ms=0)
         return Request(key, arguments, message.message_id, ttl_ms)
+
+    def _plain_maker(self, actor: Actor[Any, Any]) -> KeyMaker:
+        found = self._plain_makers.get(actor.actor_name)
+        if found is None:
+            made = KeyMaker.of(actor, True)
+            found = self._plain_makers.setdefault(actor.actor_name, made)
+        return found
 
 
 def wants_interrupt(broker: Broker, message: MessageProxy) -> bool:

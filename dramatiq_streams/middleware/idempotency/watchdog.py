@@ -79,6 +79,18 @@ class Watchdog:
                 )
                 self._thread.start()
 
+    def let_go_of_thread(self) -> None:
+        """Keep nothing for this thread, which begins another message.
+
+        There is nothing, unless an interrupt came between a claim and its being noted.
+        """
+        thread = threading.current_thread()
+        with self._changed:
+            left = [hold for hold in self._holds if hold.thread is thread]
+        for hold in left:
+            self.logger.warning("Key %r was left behind by an interrupt.", hold.request.key)
+            self.drop(hold)
+
     def end_actor(self, hold: Hold) -> None:
         """Interrupt the thread of *hold*, which is this one, no more; it stays kept."""
         with hold.mutex:

@@ -18,8 +18,9 @@ from dramatiq.middleware import (
 from dramatiq_streams import NoFencingToken
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware import current_fencing_token, lease_is_lost
+from dramatiq_streams.middleware.idempotency import middleware
 from tests.conftest import MakeWorker
-from tests.integration.idempotency.conftest import MakeIdempotent, declared
+from tests.integration.idempotency.conftest import LEASE_MS, MakeIdempotent, declared
 from tests.support.waiting import wait_until
 
 
@@ -100,9 +101,9 @@ def test_interrupted_actor_frees_its_key_at_once(
             raised.append(error)
             raise
 
-    for middleware in broker.middleware:
-        if isinstance(middleware, TimeLimit):
-            middleware.manager.interval = 0.02
+    for each in broker.middleware:
+        if isinstance(each, TimeLimit):
+            each.manager.interval = 0.02
     actor = declared(fetch, broker=broker, idempotency_key="{url}", max_retries=0, **options)
     broker.emit_after("process_boot")
     worker = make_worker(broker, threads=1)
@@ -173,6 +174,37 @@ def test_key_is_free_when_an_interrupt_cuts_short_what_follows_the_actor(
     wait_until(lambda: state_of(broker, "fetch:a") in ("failed", "done"), message="it is free")
 
     assert broker.records.held() == []
+
+
+def test_key_that_an_interrupt_leaves_behind_is_free_after_its_lease(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = make_idempotent(lease=LEASE_MS)
+    runs: list[str] = []
+    interrupts = iter([TimeLimitExceeded()])
+
+    def interrupted(message: Any) -> None:
+        for interrupt in interrupts:
+            raise interrupt
+
+    # Between the claim and its being noted.
+    monkeypatch.setattr(middleware, "forget_deferrals", interrupted)
+    actor = declared(
+        runs.append,
+        broker=broker,
+        actor_name="fetch",
+        idempotency_key=str,
+        min_backoff=5,
+        max_backoff=5,
+    )
+    make_worker(broker, threads=1)
+
+    actor.send("a")
+    broker.join("default", timeout=10_000)
+
+    assert runs == ["a"]
+    assert broker.records.show("fetch:a").attempts == 2
+    assert broker.client.exists(broker.records.lock_key("fetch:a")) == 0
 
 
 def test_actor_that_awaits_sees_its_token(
