@@ -23,7 +23,10 @@
         ├── DeliveredTooOften        (also SkipMessage)
         └── NoFencingToken
 
-`LeaseLost` is an `Interrupt`, as dramatiq's `Shutdown` is: no `except Exception` catches it.
+    Interrupt
+    └── LeaseLost
+
+An `Interrupt` is dramatiq's, as `Shutdown` is: no `except Exception` catches it.
 
 Trouble with the connection is reported with dramatiq's own `ConnectionFailed` (nothing was
 sent) and `ConnectionClosed` (whether the server acted is not known). Whatever tells of messages
@@ -217,7 +220,10 @@ class NoFencingToken(StreamsError):
 
 
 class LeaseLost(Interrupt):
-    """Raised in an actor that runs though another worker may run its key by now."""
+    """This actor runs though another worker may run its key by now."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
 
 
 def _named(messages: Sequence[Message[Any]]) -> str:
