@@ -198,6 +198,28 @@ def test_lost_reply_runs_nothing_twice(
     assert Event.COMPLETED_TOO_LATE not in far.told
 
 
+@pytest.mark.parametrize("kind", ["drop_reply", "drop_before"])
+def test_deferral_whose_reply_is_lost_leaves_one_copy(
+    far: Play, proxy: FaultyProxy, kind: str
+) -> None:
+    scene = far.scene
+    scene.start_survivor()
+    far.send("hold")
+    scene.wait_until_started("k")
+
+    getattr(proxy, kind)(script("hand_over"))
+    far.send("hold")
+    wait_until(lambda: proxy.counts[kind], message="it struck")
+    wait_until(lambda: far.told.count(Event.DEFERRED) >= 3, message="it is deferred again")
+    stored = scene.stored()
+    scene.journal.allow("go")
+    scene.join(seconds=10)
+
+    assert len(stored) == len(set(stored)) <= 2
+    assert scene.journal.counts() == {"k": 1}
+    assert far.told.count(Event.DUPLICATE_SKIPPED) == 1
+
+
 def test_message_is_acknowledged_only_when_its_key_is_done(far: Play, proxy: FaultyProxy) -> None:
     scene = far.scene
     scene.start_survivor()
