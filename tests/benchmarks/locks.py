@@ -36,11 +36,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=5_000, help="of each that is in order")
     parser.add_argument("--uncontended", type=int, default=100_000, help="to look for a failure")
+    parser.add_argument("--master-timeout", type=int, default=100, help="ms, of the uncontended")
+    parser.add_argument("--only-uncontended", action="store_true")
     options = parser.parse_args()
     with lock_servers(3) as servers:
-        _cost(servers, options.pairs)
-        _trouble(servers)
-        _failures(servers, options.uncontended)
+        if not options.only_uncontended:
+            _cost(servers, options.pairs)
+            _trouble(servers)
+        _failures(servers, options.uncontended, options.master_timeout)
 
 
 def _cost(servers: list[Server], pairs: int) -> None:
@@ -112,12 +115,12 @@ def _left(servers: list[Server], state: str) -> int:
     return sum(server.client().dbsize() for server in servers) - others
 
 
-def _failures(servers: list[Server], count: int) -> None:
+def _failures(servers: list[Server], count: int, timeout_ms: int) -> None:
     _print("")
     _print("| uncontended | attempts | not granted |")
     _print("|---|---|---|")
     for size in (1, 3):
-        with _ours(servers[:size]) as pair:
+        with _ours(servers[:size], timeout_ms=timeout_ms) as pair:
             failed = sum(not _timed(pair, number)[1] for number in range(count))
         _print(f"| {size} master{'s' * (size > 1)} | {count:,} | {failed:,} |")
 
@@ -143,8 +146,8 @@ def _raw(server: Server) -> Iterator[Pair]:
 
 
 @contextmanager
-def _ours(servers: list[Server]) -> Iterator[Pair]:
-    masters = Masters([server.url for server in servers])
+def _ours(servers: list[Server], *, timeout_ms: int = 100) -> Iterator[Pair]:
+    masters = Masters([server.url for server in servers], master_timeout=timeout_ms)
 
     def pair(number: int) -> bool:
         lock = Redlock(f"lock:{number}", masters=masters, lease_ms=LEASE_MS)
