@@ -44,13 +44,13 @@ def test_options_of_a_message_say_the_same_again() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, True, 1.5, "5", LONGEST_UNIQUE_FOR_MS + 1, [5]])
 def test_wrong_unique_for_is_named_with_what_is_allowed(value: object) -> None:
-    with pytest.raises(InvalidOption, match="unique_for=.* milliseconds from 1 to"):
+    with pytest.raises(InvalidOption, match=r"unique_for=.* milliseconds from 1 to"):
         Uniqueness.of({"unique_for": value}, {})
 
 
 @pytest.mark.parametrize("value", ["", "DONE", 1, False, ["done"], {}])
 def test_wrong_unique_until_is_named_with_what_is_allowed(value: object) -> None:
-    with pytest.raises(InvalidOption, match="unique_until=.* 'started' or 'done'"):
+    with pytest.raises(InvalidOption, match=r"unique_until=.* 'started' or 'done'"):
         Uniqueness.of({}, {"unique_until": value})
 
 
