@@ -11,7 +11,7 @@ import socket
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from dramatiq.errors import BrokerConnectionError, ConnectionClosed
 from dramatiq.logging import get_logger
@@ -22,8 +22,10 @@ from ...events import Event, Events
 from .masters import Masters
 from .options import IdempotencyOptions, OnUnavailable
 from .records import Busy, Conflict, Done, Free, Records, Request, Started
-from .redlock import Redlock
 from .watchdog import Hold, Watchdog
+
+if TYPE_CHECKING:
+    from .redlock import Redlock
 
 T = TypeVar("T")
 
@@ -126,6 +128,8 @@ class Claimant:
         self.records.close()
 
     def _lock(self, request: Request) -> Redlock | None:
+        from .redlock import Redlock  # there already, since the middleware was made
+
         lock = Redlock(
             self.records.lock_key(request.key),
             masters=self._masters,

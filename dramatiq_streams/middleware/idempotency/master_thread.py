@@ -90,6 +90,8 @@ class MasterThread:
         except Empty:
             return True
         if job is None:
+            # For a second thread that was started with this one, and begins only now.
+            self._jobs.put(None)
             return False
         answer = self.master.answer(job.command, is_kept=job.is_kept)
         if job.answers is not None:

@@ -33,7 +33,6 @@ from .options import (
 )
 from .placement import check_place
 from .records import Busy, Records, Request
-from .redlock import checked_lease
 from .refusals import Refusals
 from .replays import Replays, results_of
 from .requests import INTERRUPT, KEY, TTL, Requests, wants_interrupt
@@ -83,6 +82,9 @@ class Idempotency(Middleware):
         on_unavailable: str = OnUnavailable.RUN.value,
         key_prefix: str = DEFAULT_PREFIX,
     ) -> None:
+        # pottery changes json.dumps when it is imported: only for those who use this.
+        from .redlock import checked_lease
+
         self.logger = get_logger(__name__, type(self))
         self.options = IdempotencyOptions.of(
             ttl=ttl,

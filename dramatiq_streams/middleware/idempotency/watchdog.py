@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
@@ -18,7 +19,9 @@ from ... import clock
 from ...errors import LeaseLost, LocksUnavailable, StreamsError
 from ...events import Event, Events
 from .records import Records, Request
-from .redlock import Redlock
+
+if TYPE_CHECKING:
+    from .redlock import Redlock
 
 #: After an extension of which nobody knows whether it took effect: this part of a lease later.
 _AGAIN = 12

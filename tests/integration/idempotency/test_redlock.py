@@ -300,6 +300,20 @@ def test_threads_are_started_once_and_end_with_close(lockers: LockServers) -> No
     assert is_free(masters, KEY)  # it begins anew
 
 
+def test_thread_that_begins_after_the_end_ends_too(lockers: LockServers) -> None:
+    masters = lockers.masters(size=3)
+    assert is_free(masters, KEY)
+    (crew,) = masters._crews.values()
+
+    masters.close()
+    crew._threads[0]._start()
+
+    wait_until(
+        lambda: not any("lock-server" in each.name for each in threading.enumerate()),
+        message="it has ended",
+    )
+
+
 def test_one_master_needs_no_thread(lockers: LockServers) -> None:
     before = threading.active_count()
 
@@ -356,7 +370,7 @@ def test_documented_rights_are_enough(lockers: LockServers) -> None:
 
 
 def test_what_happens_to_locks_is_told(lockers: LockServers) -> None:
-    masters = lockers.masters(size=3)
+    masters = lockers.masters(size=3, master_timeout=1_000)
     told: list[tuple[Event, str]] = []
     seconds: list[float] = []
 
@@ -365,9 +379,9 @@ def test_what_happens_to_locks_is_told(lockers: LockServers) -> None:
         seconds.append(amount)
 
     masters.events.listen(note)
-    mine = lock(masters)
+    mine = lock(masters, lease_ms=10_000)
     assert known(mine.acquire)
-    lock(masters).acquire()
+    lock(masters, lease_ms=10_000).acquire()
     mine.extend()
     for client in lockers.clients():
         client.flushall()
@@ -395,6 +409,20 @@ def test_pottery_can_be_imported_whatever_the_environment_says() -> None:
     )
 
     assert (ended.returncode, ended.stdout) == (0, "embedded:///nowhere\n"), ended.stderr
+
+
+def test_pottery_is_imported_only_for_those_who_use_it() -> None:
+    source = (
+        "import json, logging, sys, dramatiq_streams; dumps = json.dumps\n"
+        "assert 'pottery' not in sys.modules\n"
+        "logging.basicConfig(level=logging.INFO)\n"
+        "from dramatiq_streams.middleware import Idempotency; Idempotency()\n"
+        "assert 'pottery' in sys.modules and json.dumps is not dumps\n"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
