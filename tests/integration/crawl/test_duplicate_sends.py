@@ -45,7 +45,7 @@ def deployment(server: Server, namespace: str, tmp_path: Path) -> Iterator[Deplo
 def test_each_page_is_fetched_once_though_it_is_sent_twice(
     tree: Site, deployment: Deployment, cli: StartCommand, key: bool
 ) -> None:
-    cli(DOUBLING.format(key=key), processes=2, threads=4, environment=deployment.variables)
+    cli(DOUBLING.format(key=key), processes=1, threads=6, environment=deployment.variables)
 
     crawl_id = deployment.send(tree.url())
     deployment.wait_until_over(crawl_id)

@@ -152,7 +152,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(url=json_values, depth=json_values, user=json_values, by_name=st.integers(0, 2))
 def test_hash_does_not_depend_on_how_arguments_are_given(
     broker: StubBroker, url: Any, depth: Any, user: Any, by_name: int
@@ -168,7 +168,7 @@ def test_hash_does_not_depend_on_how_arguments_are_given(
     assert maker.arguments_hash(args, dict(reversed(named.items()))) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     args=st.lists(json_values, max_size=3), named=st.dictionaries(st.text(max_size=3), json_values)
 )
@@ -182,7 +182,7 @@ def test_hash_is_the_same_before_and_after_the_journey(
     assert maker.arguments_hash(travelled_args, travelled) == maker.arguments_hash(args, named)
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(one=json_values, other=json_values)
 def test_hash_tells_different_arguments_apart(broker: StubBroker, one: Any, other: Any) -> None:
     maker = maker_of(broker, fetch, True)
