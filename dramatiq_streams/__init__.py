@@ -1,13 +1,22 @@
 """A Dramatiq broker on Redis Streams consumer groups."""
 
 from .broker import StreamsBroker
+from .claims import Claims
 from .encoders import SigningEncoder
 from .errors import (
     CommandFailed,
+    DeliveredTooOften,
+    DuplicateMessage,
     EnqueueUnconfirmed,
     GroupMissing,
+    IdempotencyConflict,
+    InvalidIdempotency,
     InvalidOption,
+    LeaseLost,
+    LocksUnavailable,
     MessageTooLarge,
+    NoFencingToken,
+    NotClaimed,
     NotEnqueued,
     NotReplicated,
     PartlyEnqueued,
@@ -18,13 +27,23 @@ from .errors import (
     UnknownLane,
     UnsupportedServer,
 )
+from .versioned import VersionedTable
 
 __all__ = [
+    "Claims",
     "CommandFailed",
+    "DeliveredTooOften",
+    "DuplicateMessage",
     "EnqueueUnconfirmed",
     "GroupMissing",
+    "IdempotencyConflict",
+    "InvalidIdempotency",
     "InvalidOption",
+    "LeaseLost",
+    "LocksUnavailable",
     "MessageTooLarge",
+    "NoFencingToken",
+    "NotClaimed",
     "NotEnqueued",
     "NotReplicated",
     "PartlyEnqueued",
@@ -36,6 +55,7 @@ __all__ = [
     "StreamsError",
     "UnknownLane",
     "UnsupportedServer",
+    "VersionedTable",
 ]
 
 __version__ = "0.1.0"

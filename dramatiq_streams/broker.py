@@ -33,6 +33,7 @@ from .messages import DeliveredMessage
 from .middleware.hand_back import HandBack
 from .middleware.lease_guard import LeaseGuard
 from .middleware.option_guard import OptionGuard
+from .middleware.unique import Unique
 from .options import (
     DEFAULT_DEAD_MESSAGE_TTL_MS,
     DEFAULT_DISCONNECT_GRACE_MS,
@@ -141,7 +142,8 @@ class StreamsBroker(Broker):
         default = middleware is None
         given = [m() for m in default_middleware] if default else checked_middleware(middleware)
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
-        super().__init__(middleware=[*own, *given])
+        self._unique = Unique(lambda: self._process, actor=self._known_actor)
+        super().__init__(middleware=[*own, *given, self._unique])
         self._vetting = Vetting(self.middleware)
         self.add_middleware(OptionGuard(self._vetting), after=HandBack)
         self.actor_options.add("lane")
@@ -151,6 +153,7 @@ class StreamsBroker(Broker):
             actors=self.actors,
             vetting=self._vetting,
             emit_before=self.emit_before,
+            unique=self._unique,
         )
 
     @property
@@ -174,10 +177,19 @@ class StreamsBroker(Broker):
         Raises:
             InvalidOption: Its name or an option is not possible.
             UnknownLane: Its option `lane` names none of the broker's lanes.
+            InvalidOption: Its options `unique_for`, `unique_until` or `idempotency_key` are wrong.
         """
         checked_actor_name(actor.actor_name)
         self._vetting.check_actor(actor.options)
         self.options.lanes.choose({}, actor.options, actor.priority)
+        self._unique.check_actor(
+            actor,
+            has_idempotency=any(
+                "idempotency_key" in middleware.actor_options
+                for middleware in self.middleware
+                if middleware is not self._unique
+            ),
+        )
         super().declare_actor(actor)
 
     def declare_queue(self, queue_name: str) -> None:
@@ -216,7 +228,9 @@ class StreamsBroker(Broker):
         replaces its delivery in one step. Anything else is a new message.
 
         Returns:
-            A copy of the message as it was enqueued, with option `eta` if it was delayed.
+            A copy of the message as it was enqueued, with option `eta` if it was delayed. Of a
+            message whose unique key another one has, and that was therefore not enqueued, a copy
+            with the id of that other one.
 
         Raises:
             NotEnqueued: The server could not be reached, and there was no room in a spool.
@@ -226,20 +240,20 @@ class StreamsBroker(Broker):
             MessageTooLarge: It has more than `max_message_bytes`; it was not enqueued.
             InvalidOption: The delay, the lane or the priority is not possible.
         """
+        is_delivered = isinstance(message, DeliveredMessage)
         if isinstance(message, DeliveredMessage):
             if message.is_being_retried:
                 return self._retry(message, delay)
             message = message.message
         message = checked_message(message)
         with self._causes.kept():
-            outgoing = self._preparing.prepare(message, delay)
+            outgoing = self._preparing.prepare(message, delay, follows_itself=is_delivered)
             try:
-                self._process.producer.send(outgoing)
+                receipt = self._process.producer.send(outgoing)
             except NotReplicated:
                 self.emit_after("enqueue", outgoing.message, outgoing.delay)
                 raise
-        self.emit_after("enqueue", outgoing.message, outgoing.delay)
-        return outgoing.message
+        return self._enqueued(outgoing, receipt.holders.get(0))
 
     def enqueue_many(
         self, messages: Iterable[Message[Any]], *, delay: int | None = None
@@ -311,6 +325,21 @@ class StreamsBroker(Broker):
             "Unexpected failure in %s of %r.", signal, middleware, exc_info=sys.exception()
         )
 
+    def defer(self, message: DeliveredMessage, *, delay: int) -> bool:
+        """Replace a delivery by the same message, to be delivered after *delay* milliseconds.
+
+        It is neither a retry nor a new message: its options stay, and no middleware is told.
+
+        Returns:
+            False when the delivery was lost before, so that another worker has the message.
+
+        Raises:
+            BrokerConnectionError: It may not have happened yet; acknowledging *message* does it.
+        """
+        message.must_stay = True
+        outgoing = self._preparing.prepare_deferral(message, delay)
+        return self._process.settlement(message.queue_name).hand_over(message, outgoing.as_retry())
+
     def get_declared_queues(self) -> set[str]:
         """The names of all queues declared so far."""
         return set(self.queues)
@@ -362,6 +391,21 @@ class StreamsBroker(Broker):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
 
+    def _known_actor(self, name: str) -> Actor[Any, Any] | None:
+        return self.actors.get(name)
+
+    def _enqueued(self, outgoing: Outgoing, holder: str | None) -> Message[Any]:
+        """What the caller gets; *holder* is the message that has its unique key, if another has."""
+        if holder is not None:
+            self.logger.debug(
+                "Message %r is not enqueued: message %r has its unique key.",
+                outgoing.message.message_id,
+                holder,
+            )
+            return outgoing.message.copy(message_id=holder)
+        self.emit_after("enqueue", outgoing.message, outgoing.delay)
+        return outgoing.message
+
     def _send_chunk(
         self,
         chunk: Sequence[Outgoing],
@@ -379,10 +423,9 @@ class StreamsBroker(Broker):
                 error, enqueued=enqueued, unconfirmed=error.unconfirmed, unsent=unsent
             ) from error
         refused = []
-        for outgoing, failure in zip(chunk, receipt.failures, strict=True):
+        for position, (outgoing, failure) in enumerate(zip(chunk, receipt.failures, strict=True)):
             if failure is None:
-                enqueued.append(outgoing.message)
-                self.emit_after("enqueue", outgoing.message, outgoing.delay)
+                enqueued.append(self._enqueued(outgoing, receipt.holders.get(position)))
             else:
                 refused.append(outgoing.message)
         if cause := receipt.first_failure:

@@ -221,9 +221,15 @@ def _eta(score: bytes) -> int:
 
 
 def _unpacked(packed: bytes) -> tuple[str, bytes]:
-    """The lane and the body of a delayed message; without a colon it is nobody's message."""
-    lane, colon, body = packed.partition(b":")
-    return (_text(lane), body) if colon else ("", packed)
+    """Of a delayed message its lane and its body, without a reservation: see `postpone.lua`.
+
+    Without a colon it is nobody's message.
+    """
+    head, colon, body = packed.partition(b":")
+    if not colon:
+        return "", packed
+    lane, _, size = head.partition(b"/")
+    return _text(lane), body[int(size) if size.isdigit() else 0 :]
 
 
 def _text(name: bytes) -> str:

@@ -15,9 +15,10 @@ from dramatiq.errors import DecodeError
 
 from .bodies import parsed
 from .browsing import Browsing, State, StoredMessage
+from .calls import Runs
 from .keys import GROUP, RELEASED
+from .order_scripts import OrderScripts
 from .scope import Scope
-from .scripts import Runs, Scripts
 
 
 class Outcome(StrEnum):
@@ -51,7 +52,7 @@ class Cancellations:
     """Cancels messages of every queue in a scope."""
 
     def __init__(self, runs: Runs, scope: Scope, browsing: Browsing) -> None:
-        self._scripts = Scripts(runs)
+        self._scripts = OrderScripts(runs)
         self._scope = scope
         self._browsing = browsing
 
@@ -74,6 +75,8 @@ class Cancellations:
         holder = self._scripts.cancel(
             lane=keys.lanes[self._scope.lanes.position(message.lane) - 1],
             cancelled=keys.cancelled,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             group=GROUP,
             released=RELEASED,
             lane_name=message.lane,
@@ -89,6 +92,8 @@ class Cancellations:
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             counts=keys.counts,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             delivery=message.place,
         )
         return Cancellation(message, Outcome.CANCELLED) if removed else None

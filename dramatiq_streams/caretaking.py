@@ -16,11 +16,12 @@ from .maintenance import Duty, Maintenance
 from .options import BrokerOptions
 from .outages import Outages
 from .registry import Registration, Registry
+from .reservations import Reservations
 from .scope import Scope
 from .settlement import Settlement
 from .watch import Watch, tend_interval_ms
 
-#: How often dead letters are looked through for old ones.
+#: How often dead letters and unique keys are looked through for old ones.
 EXPIRE_INTERVAL_MS = 60_000.0
 
 #: How often the queues that are read here are written to the registry.
@@ -100,6 +101,7 @@ class Caretaker:
                 lambda: tend_interval_ms(lease_ms=lease_ms, disconnect_grace_ms=grace_ms),
             ),
             Duty("expire dead letters", lambda: self._expire(letters), lambda: EXPIRE_INTERVAL_MS),
+            Duty("expire unique keys", self._expire_unique, lambda: EXPIRE_INTERVAL_MS),
             Duty("register queues", self._register, lambda: REGISTER_INTERVAL_MS),
             Duty("check the server's settings", self._log_findings, lambda: math.inf),
         ]
@@ -131,6 +133,11 @@ class Caretaker:
         now_ms = letters.server_ms()
         for queue_name in list(self._settlements):
             letters.expire(queue_name, now_ms=now_ms)
+
+    def _expire_unique(self) -> None:
+        reservations = Reservations(self._executor, self._scope)
+        for queue_name in list(self._settlements):
+            reservations.expire(queue_name)
 
     def _register(self) -> None:
         # Again and again: the server may have lost it.

@@ -50,6 +50,16 @@ class Connections:
         name = self._parameters.get("username") or "default"
         return name == "default" and "credential_provider" not in self._parameters
 
+    @property
+    def address(self) -> str:
+        """Where the server is, for people: a path, a host and port, or a service of Sentinel's."""
+        given = self._parameters
+        if "path" in given:
+            return str(given["path"])
+        if "masters" in given:
+            return f"the master of {given['masters'].service!r}"
+        return f"{given.get('host', 'localhost')}:{given.get('port', 6379)}"
+
     def client(self) -> redis.Redis:
         """A client for the user; its pool grows with the threads that use it."""
         return redis.Redis(connection_pool=self._pool())
@@ -57,6 +67,12 @@ class Connections:
     def shared(self, *, blocking_ms: float = 0) -> Executor:
         """As many connections as there are threads; replies may take *blocking_ms* longer."""
         pool = self._pool(socket_timeout=self._parameters["socket_timeout"] + blocking_ms / 1000)
+        return Executor(pool, events=self.events)
+
+    def quick(self, *, timeout_ms: float) -> Executor:
+        """As `shared`, with *timeout_ms* to connect, and as much for each reply."""
+        seconds = timeout_ms / 1000
+        pool = self._pool(socket_timeout=seconds, socket_connect_timeout=seconds)
         return Executor(pool, events=self.events)
 
     def dedicated(self, *, blocking_ms: float = 0) -> Executor:

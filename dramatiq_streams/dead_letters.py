@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
+from .calls import Runs
 from .keys import GROUP
 from .letters import Letter, LetterFilter
 from .messages import Entry
 from .scope import Scope
-from .scripts import Runs, Scripts
+from .scripts import Scripts
+from .uniqueness import unique_for_of
 
 #: Longer error texts are cut: the traceback is in the message's options.
 ERROR_LENGTH = 2_000
@@ -26,6 +30,30 @@ class Reason(StrEnum):
     UNDECODABLE = "undecodable"
     MAX_DELIVERIES = "max_deliveries"
     MIGRATED = "migrated"
+    DUPLICATE = "duplicate"
+    IDEMPOTENCY_CONFLICT = "idempotency_conflict"
+
+
+class Outcome(StrEnum):
+    """What became of a letter that was to be sent again."""
+
+    SENT = "sent"
+    #: It is not there any more: redriven, purged or expired meanwhile.
+    GONE = "gone"
+    #: It stays, because another message has its unique key.
+    HELD = "held"
+
+
+_OUTCOMES = {1: Outcome.SENT, 0: Outcome.GONE, -1: Outcome.HELD}
+
+
+@dataclass(frozen=True, slots=True)
+class Redrive:
+    """What became of one letter."""
+
+    outcome: Outcome
+    #: The id of the message that has its unique key; only of one that is held.
+    holder: str | None = None
 
 
 class DeadLetters:
@@ -49,6 +77,8 @@ class DeadLetters:
         done = self._scripts.reject(
             lane=keys.lanes[entry.lane - 1],
             dead=keys.dead,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             group=GROUP,
             consumer=self._scope.consumer,
             entry=entry.entry_id,
@@ -59,6 +89,7 @@ class DeadLetters:
             # Not every str can be sent: surrogates come from file names and foreign bodies.
             error=error[:ERROR_LENGTH].encode(errors="backslashreplace").decode(),
             ttl=self._ttl_ms,
+            is_unique=int(entry.has_unique_key or bool(entry.unique_until)),
         )
         return done == 1
 
@@ -89,26 +120,29 @@ class DeadLetters:
                 return
             start = f"({found[-1][0].decode()}"
 
-    def redrive(self, letter: Letter) -> bool:
+    def redrive(self, letter: Letter) -> Redrive:
         """Send the message of *letter* again, its retries as if it were new, in one step.
 
         A body that is no message here goes as it is. Repeating a call whose reply was lost sends
-        nothing twice.
-
-        Returns:
-            False when the letter is not there any more: redriven, purged or expired meanwhile.
+        nothing twice. A message that had a unique key has it again.
         """
         keys = self._scope.keys(letter.queue)
         lanes = self._scope.lanes
         is_known = letter.lane in lanes.names
         position = lanes.position(letter.lane) if is_known else lanes.default_position
-        done = self._scripts.redrive(
+        message = letter.message
+        done, holder = self._scripts.redrive(
             dead=keys.dead,
             lane=keys.lanes[position - 1],
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             letter=letter.letter_id,
             message=letter.revived() or b"",
+            token=uuid.uuid4().hex,
+            message_id=letter.letter_id if message is None else message.message_id,
+            unique_for=unique_for_of({} if message is None else message.options),
         )
-        return done == 1
+        return Redrive(_OUTCOMES[done], holder.decode() or None)
 
     def remove(self, letters: Sequence[Letter]) -> int:
         """Drop *letters* of one queue for good; returns how many were still there."""

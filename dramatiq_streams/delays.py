@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from .calls import Runs
 from .keys import GROUP
 from .messages import Entry, RetryHandOver
 from .scope import Scope
-from .scripts import Runs, Scripts
+from .scripts import Scripts
 
 
 class Delays:
@@ -73,5 +74,6 @@ class Delays:
             lane_name=self._scope.lanes.names[retry.lane - 1],
             message=retry.body,
             delay=-1 if retry.delay_ms is None else retry.delay_ms,
+            is_unique=int(bool(entry.unique_until)),
         )
         return done == 1

@@ -3,7 +3,8 @@
     DramatiqError
     └── StreamsError
         ├── InvalidOption            (also ValueError)
-        │   └── UnknownLane
+        │   ├── UnknownLane
+        │   └── InvalidIdempotency   (also MiddlewareError)
         ├── UnsupportedServer
         ├── CommandFailed
         ├── GroupMissing
@@ -14,7 +15,18 @@
         ├── EnqueueUnconfirmed       (also ConnectionClosed)
         ├── NotReplicated            (also BrokerConnectionError)
         ├── SpoolFailed
-        └── ServerOutOfMemory        (also BrokerConnectionError)
+        ├── LocksUnavailable
+        ├── ServerOutOfMemory        (also BrokerConnectionError)
+        ├── NotClaimed               (also MiddlewareError)
+        ├── DuplicateMessage         (also SkipMessage)
+        ├── IdempotencyConflict      (also SkipMessage)
+        ├── DeliveredTooOften        (also SkipMessage)
+        └── NoFencingToken
+
+    Interrupt
+    └── LeaseLost
+
+An `Interrupt` is dramatiq's, as `Shutdown` is: no `except Exception` catches it.
 
 Trouble with the connection is reported with dramatiq's own `ConnectionFailed` (nothing was
 sent) and `ConnectionClosed` (whether the server acted is not known). Whatever tells of messages
@@ -33,6 +45,8 @@ from dramatiq.errors import (
     DramatiqError,
 )
 from dramatiq.message import Message
+from dramatiq.middleware import MiddlewareError, SkipMessage
+from dramatiq.threading import Interrupt
 
 #: How much of a message's arguments an error shows, and how much of an option's value.
 _MOST_SHOWN = 200
@@ -132,6 +146,10 @@ class SpoolFailed(StreamsError):
     """The file of the spool cannot be used."""
 
 
+class LocksUnavailable(StreamsError):
+    """Too few lock servers answer: whether a lock is free, or still held, is not known."""
+
+
 class EnqueueUnconfirmed(StreamsError, ConnectionClosed):
     """The connection broke before the server's reply: a message may or may not be enqueued.
 
@@ -176,6 +194,37 @@ class NotReplicated(StreamsError, BrokerConnectionError):
         self.unconfirmed: list[Message[Any]] = []
         self.unsent = list(unsent)
         self.confirmed_by = confirmed_by
+
+
+class InvalidIdempotency(InvalidOption, MiddlewareError):
+    """The middleware Idempotency, or an actor's or a message's option for it, is not possible."""
+
+
+class NotClaimed(StreamsError, MiddlewareError):
+    """A message was not run, because its key could not be claimed; it has failed."""
+
+
+class DuplicateMessage(StreamsError, SkipMessage):
+    """A message with the same idempotency key was done before; this one was not run."""
+
+
+class IdempotencyConflict(StreamsError, SkipMessage):
+    """A message has the idempotency key of another one that has other arguments."""
+
+
+class DeliveredTooOften(StreamsError, SkipMessage):
+    """A message was delivered `max_deliveries` times, and its worker died each time."""
+
+
+class NoFencingToken(StreamsError):
+    """There is no fencing token here: no actor with an idempotency key runs in this context."""
+
+
+class LeaseLost(Interrupt):
+    """This actor runs though another worker may run its key by now."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
 
 
 def _shown(value: object) -> str:

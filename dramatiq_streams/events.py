@@ -23,9 +23,25 @@ class Event(StrEnum):
     FAILED = "failed"
     #: A connection after a failure; no label.
     RECONNECTED = "reconnected"
+    #: An attempt to take a lock, and the seconds it took; its outcome.
+    LOCK_ASKED = "lock_asked"
+    #: A lock that is held for another lease; no label.
+    LOCK_EXTENDED = "lock_extended"
+    #: A lock that could not be extended, and may be another's; no label.
+    LOCK_LOST = "lock_lost"
+    #: A lock server refused a command, or did not answer; the server.
+    LOCK_SERVER_FAILED = "lock_server_failed"
+    #: A message was not run, because its key is done or running; the queue.
+    DUPLICATE_SKIPPED = "duplicate_skipped"
+    #: A message comes again later: its key is running, or cannot be claimed now; the queue.
+    DEFERRED = "deferred"
+    #: A message has the key of another one with other arguments; the queue.
+    KEY_CONFLICT = "key_conflict"
+    #: An actor ended after a newer token was given for its key; the queue.
+    COMPLETED_TOO_LATE = "completed_too_late"
 
 
-Listener = Callable[[Event, str, int], None]
+Listener = Callable[[Event, str, float], None]
 
 
 class Events:
@@ -35,7 +51,10 @@ class Events:
         self._listeners: list[Listener] = []
 
     def listen(self, listener: Listener) -> None:
-        """Tell *listener* each event, its label and how often it happened; it must not raise."""
+        """Tell *listener* each event, its label and how often it happened, or how long it took.
+
+        It must not raise.
+        """
         if listener not in self._listeners:
             self._listeners.append(listener)
 
@@ -44,3 +63,8 @@ class Events:
         if count:
             for listener in self._listeners:
                 listener(event, label, count)
+
+    def time(self, event: Event, label: str, *, seconds: float) -> None:
+        """Tell that *event* happened, and took *seconds*."""
+        for listener in self._listeners:
+            listener(event, label, seconds)

@@ -10,8 +10,8 @@ from typing import Any
 from .condition import Condition
 from .executor import Command, Executor
 from .keys import GROUP, RELEASED, queue_keys
+from .order_scripts import OrderScripts
 from .registry import Registration
-from .scripts import Scripts
 
 _HEAD = 9
 _PER_LANE = 5
@@ -98,7 +98,7 @@ class Inspector:
 
     def __init__(self, executor: Executor, namespace: str) -> None:
         self._executor = executor
-        self._scripts = Scripts(executor)
+        self._scripts = OrderScripts(executor)
         self._namespace = namespace
 
     def queues(self, registrations: Sequence[Registration]) -> list[QueueState]:

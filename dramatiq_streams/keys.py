@@ -5,10 +5,10 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 
 | key | type | holds |
 |---|---|---|
-| `T:lane:<lane>` | stream | one entry per message: field `m` is the encoded message |
+| `T:lane:<lane>` | stream | one entry per message: `m`, the encoded message; `u`, its reservation |
 | `T:delayed` | zset | delivery id, scored by its eta in server milliseconds |
-| `T:delayed:messages` | hash | delivery id -> lane, a colon, the encoded message |
-| `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries` |
+| `T:delayed:messages` | hash | delivery id -> lane, a colon, its reservation, the encoded message |
+| `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries`, `u` |
 | `T:consumers` | zset | consumer, scored by its last heartbeat in server milliseconds |
 | `T:connections` | hash | consumer -> the ids of its connections to the server |
 | `T:host:<host>` | hash | consumer -> pid and start time of its process; expires with its host |
@@ -16,7 +16,15 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:paused` | string | since when the queue is paused, in server milliseconds |
 | `T:cancelled` | zset | lane, colon and entry of what is to be dropped, scored by the last look |
 | `T:spools` | hash | spool -> its last row that was taken in; expires |
+| `T:unique` | zset | unique key, scored by when its reservation ends in server milliseconds |
+| `T:unique:messages` | hash | unique key -> token, colon, the message that has it; or token, dash |
 | `T:counts` | hash | what was counted: `cancelled` |
+| `{namespace:claims:<name>}` | hash | digest of a claimed key -> owner and expiry; expires |
+| `{namespace:claims:<name>}:cursor` | string | where to look on for expired claims; expires |
+| `{namespace:claims:<name>}:bloom` | string | the bits of a Bloom filter |
+| `{namespace:<prefix>}:record:<key>` | hash | `state`, `token`, `owner`, times and more of a key |
+| `{namespace:<prefix>}:running` | zset | idempotency key, scored by when its holder's lease ends |
+| `{namespace:<prefix>}:lock:<key>` | string | on each lock server: who holds the key; expires |
 | `{namespace:queues}` | hash | queue -> its lanes and lease, in JSON, from whoever uses it |
 """
 
@@ -51,6 +59,8 @@ class QueueKeys:
     paused: str
     cancelled: str
     counts: str
+    unique: str
+    unique_messages: str
     tag: str
 
     def host(self, host_id: str) -> str:
@@ -76,6 +86,8 @@ def queue_keys(
         paused=f"{tag}:paused",
         cancelled=f"{tag}:cancelled",
         counts=f"{tag}:counts",
+        unique=f"{tag}:unique",
+        unique_messages=f"{tag}:unique:messages",
         tag=tag,
     )
 
@@ -83,3 +95,47 @@ def queue_keys(
 def registry_key(namespace: str) -> str:
     """The key that lists the queues of *namespace*."""
     return f"{{{namespace}:queues}}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsKeys:
+    """The keys of a set of claims."""
+
+    claims: str
+    cursor: str
+
+
+def claims_keys(namespace: str, name: str) -> ClaimsKeys:
+    """The keys of the claims called *name*."""
+    tag = f"{{{namespace}:claims:{name}}}"
+    return ClaimsKeys(claims=tag, cursor=f"{tag}:cursor")
+
+
+def bloom_key(namespace: str, name: str) -> str:
+    """The key of the Bloom filter called *name*."""
+    return f"{{{namespace}:claims:{name}}}:bloom"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKeys:
+    """The keys of `Idempotency` middleware with one prefix."""
+
+    tag: str
+
+    @property
+    def running(self) -> str:
+        """The index of what runs."""
+        return f"{self.tag}:running"
+
+    def record(self, key: str) -> str:
+        """The record of *key*."""
+        return f"{self.tag}:record:{key}"
+
+    def lock(self, key: str) -> str:
+        """The lock of *key*, on each lock server."""
+        return f"{self.tag}:lock:{key}"
+
+
+def record_keys(namespace: str, prefix: str) -> RecordKeys:
+    """The keys of `Idempotency(key_prefix=prefix)`."""
+    return RecordKeys(f"{{{namespace}:{prefix}}}")

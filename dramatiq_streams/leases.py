@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import clock
+from .calls import Runs
 from .keys import GROUP
 from .messages import Entry
 from .scope import Scope
-from .scripts import Runs, Scripts
+from .scripts import Scripts
 
 #: The most entries that one script call extends.
 EXTEND_LIMIT = 500

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,6 +37,10 @@ class Entry:
     is_settled: bool = False
     #: A settling command was sent whose reply never came: a refusal is then no news.
     is_in_doubt: bool = False
+    #: What its message has as `unique_until`; empty when it has no unique key.
+    unique_until: str = ""
+    #: It may still have its unique key: the server frees that as it is settled.
+    has_unique_key: bool = False
     #: When, on this machine's monotonic clock, a full lease is certain to have begun.
     leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
     #: How long it was in its lane before this delivery, by the server's clock.
@@ -75,6 +80,9 @@ class DeliveredMessage(MessageProxy):
         #: What it was to cause, a retry or the next step of a pipeline, could not be enqueued: it
         #: must not be acknowledged, and is delivered again.
         self.must_stay = False
+        #: What has to be on the server before it is acknowledged. If that cannot be reached it
+        #: raises a BrokerConnectionError, and is called again.
+        self.owed: Callable[[], None] | None = None
         #: Its lease was lost before it started: here it is as if it had never been delivered.
         self.is_withdrawn = False
 
@@ -125,4 +133,8 @@ def decode(entry: Entry, queue_name: str) -> DeliveredMessage:
     if message.queue_name != queue_name:
         message = message.copy(queue_name=queue_name)
     message.options.pop("eta", None)
+    until = message.options.get("unique_until")
+    if until is not None:
+        entry.unique_until = str(until)
+        entry.has_unique_key = True
     return DeliveredMessage(message, entry)

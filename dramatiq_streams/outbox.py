@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,9 @@ from .errors import CommandFailed
 from .executor import Command, Executor
 from .messages import RetryHandOver
 from .queues import Queues
+from .reservations import Reservations
 from .spool import Spooled
+from .uniqueness import Reservation
 
 _OUT_OF_ORDER = CommandFailed("What the server knew of the spool has vanished; it is sent again.")
 
@@ -30,6 +32,8 @@ class Outgoing:
     body: bytes
     #: Milliseconds from `prepared_at_ms` on; None for a message that is not delayed.
     delay: int | None
+    #: The unique key that it is to have, if any.
+    reservation: Reservation | None = None
     #: The same in each attempt, so that a delayed message is there once however often it is sent.
     delivery_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     prepared_at_ms: float = field(default_factory=clock.monotonic_ms)
@@ -45,6 +49,11 @@ class Outgoing:
         passed = int(clock.monotonic_ms() - self.prepared_at_ms)
         return max((self.delay or 0) - passed, 0)
 
+    @property
+    def delay_ms(self) -> int | None:
+        """The same, but None for a message that is not delayed."""
+        return None if self.delay is None else self.delay_left
+
     def as_retry(self) -> RetryHandOver:
         """The same, to replace the delivery that is being retried."""
         return RetryHandOver(self.delivery_id, self.lane, self.body, self.delay)
@@ -58,6 +67,8 @@ class Receipt:
     failures: list[Exception | None]
     #: How many replicas have all of them; None when nobody waited for replicas.
     confirmed_by: int | None = None
+    #: Which message has the unique key of one that was therefore not enqueued, by its position.
+    holders: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def first_failure(self) -> Exception | None:
@@ -80,6 +91,7 @@ class Outbox:
         *,
         queues: Queues,
         delays: Delays,
+        reservations: Reservations,
         introduce: Callable[[str], None],
         wait_replicas: int = 0,
         wait_timeout_ms: int = 0,
@@ -88,6 +100,7 @@ class Outbox:
         self._introduce = introduce
         self._queues = queues
         self._delays = delays
+        self._reservations = reservations
         # It counts the replicas that have what its own connection has written before.
         self._wait_replicas = wait_replicas
         self._waiting = [("WAIT", wait_replicas, wait_timeout_ms)] if wait_replicas else []
@@ -105,6 +118,8 @@ class Outbox:
             if receipt.first_failure:
                 raise receipt.first_failure
             return receipt
+        if outgoing.reservation is not None:
+            return self._send_unique(outgoing, outgoing.reservation)
         if outgoing.delay is None:
             self._queues.enqueue(outgoing.queue_name, outgoing.lane, outgoing.body)
         else:
@@ -126,11 +141,15 @@ class Outbox:
             ConnectionClosed: Any of them may or may not be stored.
         """
         commands = [self._command(outgoing) for outgoing in chunk]
-        replies, confirmed_by = self._store(self._delays.loading_command(), commands)
+        loading = [self._delays.loading_command()]
+        has_unique = any(outgoing.reservation for outgoing in chunk)
+        if has_unique:
+            loading.append(self._reservations.loading_command())
+        replies, confirmed_by = self._store(loading, commands)
         for queue_name in {outgoing.queue_name for outgoing in chunk}:
             self._introduce(queue_name)
         failures = [reply if isinstance(reply, Exception) else None for reply in replies]
-        return Receipt(failures, confirmed_by)
+        return Receipt(failures, confirmed_by, _holders(chunk, replies) if has_unique else {})
 
     def take_in(self, spool: str, messages: Sequence[Spooled]) -> Receipt:
         """Store messages of one queue out of a spool, in order; each once, however often it comes.
@@ -148,7 +167,7 @@ class Outbox:
             self._queues.take_in_command(message, spool=spool, previous=before)
             for message, before in zip(messages, previous, strict=False)
         ]
-        replies, confirmed_by = self._store(self._queues.take_in_loading_command(), commands)
+        replies, confirmed_by = self._store([self._queues.take_in_loading_command()], commands)
         self._introduce(messages[0].queue_name)
         failures: list[Exception | None] = []
         failure: Exception | None = None
@@ -163,8 +182,23 @@ class Outbox:
             failures.append(failure)
         return Receipt(failures, confirmed_by)
 
-    def _store(self, loading: Command, commands: Sequence[Command]) -> tuple[list[Any], int | None]:
-        replies = self._executor.execute_many([loading, *commands, *self._waiting])[1:]
+    def _send_unique(self, outgoing: Outgoing, reservation: Reservation) -> Receipt:
+        holder = self._reservations.enqueue(
+            outgoing.queue_name,
+            outgoing.lane,
+            outgoing.body,
+            reservation=reservation,
+            delivery_id=outgoing.delivery_id,
+            delay_ms=outgoing.delay_ms,
+        )
+        self._introduce(outgoing.queue_name)
+        return Receipt([None], holders=_holders([outgoing], [holder]))
+
+    def _store(
+        self, loading: Sequence[Command], commands: Sequence[Command]
+    ) -> tuple[list[Any], int | None]:
+        sent = [*loading, *commands, *self._waiting]
+        replies = self._executor.execute_many(sent)[len(loading) :]
         if not self._waiting:
             return replies, None
         confirmed_by = replies.pop()
@@ -172,6 +206,15 @@ class Outbox:
         return replies, 0 if isinstance(confirmed_by, Exception) else confirmed_by
 
     def _command(self, outgoing: Outgoing) -> Command:
+        if outgoing.reservation is not None:
+            return self._reservations.enqueue_command(
+                outgoing.queue_name,
+                outgoing.lane,
+                outgoing.body,
+                reservation=outgoing.reservation,
+                delivery_id=outgoing.delivery_id,
+                delay_ms=outgoing.delay_ms,
+            )
         if outgoing.delay is None:
             return self._queues.enqueue_command(outgoing.queue_name, outgoing.lane, outgoing.body)
         return self._delays.add_command(
@@ -181,3 +224,17 @@ class Outbox:
             delivery_id=outgoing.delivery_id,
             delay_ms=outgoing.delay_left,
         )
+
+
+def _holders(chunk: Sequence[Outgoing], replies: Sequence[Any]) -> dict[int, str]:
+    """Of those in *chunk* that another message has kept out, the other one's id.
+
+    A message that was sent before, and still has its key, has been enqueued: it is not kept out.
+    """
+    holders = {}
+    for position, (outgoing, reply) in enumerate(zip(chunk, replies, strict=True)):
+        if outgoing.reservation is not None and isinstance(reply, bytes) and reply:
+            holder = reply.decode()
+            if holder != outgoing.message.message_id:
+                holders[position] = holder
+    return holders

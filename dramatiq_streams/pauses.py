@@ -6,16 +6,17 @@ group that each blocking read names is missing.
 
 from __future__ import annotations
 
+from .calls import Runs
 from .keys import GROUP
+from .order_scripts import OrderScripts
 from .scope import Scope
-from .scripts import Runs, Scripts
 
 
 class Pauses:
     """The pauses of every queue in a scope."""
 
     def __init__(self, runs: Runs, scope: Scope) -> None:
-        self._scripts = Scripts(runs)
+        self._scripts = OrderScripts(runs)
         self._scope = scope
 
     def pause(self, queue_name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dramatiq.actor import Actor
 from dramatiq.logging import get_logger
@@ -17,6 +17,9 @@ from .messages import DeliveredMessage, encode
 from .options import BrokerOptions, checked_delay, delay_until
 from .outbox import Outgoing
 from .vetting import Vetting, as_message
+
+if TYPE_CHECKING:
+    from .middleware.unique import Unique
 
 #: How many messages are sent, at the most, before the replies are read.
 CHUNK = 1_000
@@ -36,6 +39,7 @@ class Preparing:
         actors: Mapping[str, Actor[Any, Any]],
         vetting: Vetting,
         emit_before: Callable[..., None],
+        unique: Unique,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._options = options
@@ -43,6 +47,7 @@ class Preparing:
         self._actors = actors
         self._vetting = vetting
         self._emit_before = emit_before
+        self._unique = unique
 
     def check(
         self, message: Message[Any], delay: int | None, *, fallback: int | None = None
@@ -50,10 +55,13 @@ class Preparing:
         """Refuse what cannot be enqueued; returns the delay in milliseconds.
 
         Raises:
-            InvalidOption: The queue, the lane, the priority or the delay is not possible.
+            InvalidOption: The queue, the lane, the priority, the delay, or what makes it unique, is
+                not possible.
         """
         canonical_queue_name(message.queue_name)
         self._lane(message, fallback)
+        if fallback is None:
+            self._unique.check(message)
         if delay is not None:
             return checked_delay(delay)
         try:
@@ -76,15 +84,20 @@ class Preparing:
             step = as_message(step.options.get("pipe_target"))
             delay = step.options.get("delay") if step is not None else None
 
-    def prepare(self, message: Message[Any], delay: int | None) -> Outgoing:
+    def prepare(
+        self, message: Message[Any], delay: int | None, *, follows_itself: bool = False
+    ) -> Outgoing:
         """Prepare a new message; `before_enqueue` is emitted.
 
+        Args:
+            follows_itself: It is enqueued by its own delivery, and may take its unique key over.
+
         Raises:
-            InvalidOption: As `check`.
+            InvalidOption: As `check`, or its unique key cannot be made.
             MessageTooLarge: It has more than `max_message_bytes`.
         """
         self.check_new(message, delay)
-        outgoing = self._prepared(message, delay)
+        outgoing = self._prepared(message, delay, follows_itself=follows_itself)
         if len(outgoing.body) > self._max_message_bytes:
             raise MessageTooLarge(
                 f"Message {message.message_id} of actor {message.actor_name!r} has"
@@ -105,6 +118,11 @@ class Preparing:
             delay = 0  # Of `Retry(delay=reset_at - now)`, when that moment has passed.
         return self._prepared(message.message, delay, fallback=message.entry.lane)
 
+    def prepare_deferral(self, message: DeliveredMessage, delay: int) -> Outgoing:
+        """Prepare *message* to replace its own delivery: it stays what it is, where it is."""
+        plain = message.message
+        return Outgoing(plain, message.entry.lane, encode(plain), checked_delay(delay))
+
     def prepare_chunk(self, messages: Sequence[Message[Any]], delay: int | None) -> list[Outgoing]:
         """Prepare as many of *messages*, from the first, as go into one round trip."""
         chunk: list[Outgoing] = []
@@ -117,7 +135,12 @@ class Preparing:
         return chunk
 
     def _prepared(
-        self, message: Message[Any], delay: int | None, *, fallback: int | None = None
+        self,
+        message: Message[Any],
+        delay: int | None,
+        *,
+        fallback: int | None = None,
+        follows_itself: bool = False,
     ) -> Outgoing:
         delay = self.check(message, delay, fallback=fallback)
         message = message.copy()
@@ -127,7 +150,10 @@ class Preparing:
         self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
         self._emit_before("enqueue", message, delay)
         # Only now: middleware may have changed the options.
-        return Outgoing(message, self._lane(message, fallback), _encoded(message), delay)
+        lane, reservation = self._lane(message, fallback), None
+        if fallback is None:  # A retry has what it had.
+            reservation = self._unique.reservation(message, follows_itself=follows_itself)
+        return Outgoing(message, lane, _encoded(message), delay, reservation)
 
     def _lane(self, message: Message[Any], fallback: int | None) -> int:
         """The message's lane; *fallback* for a retry whose own is no longer there."""

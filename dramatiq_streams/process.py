@@ -31,6 +31,7 @@ from .outbox import Outbox
 from .producer import Producer
 from .queues import Queues
 from .registry import Registry
+from .reservations import Reservations
 from .scope import Scope
 from .settlement import Settlement
 from .spool import Spool
@@ -66,12 +67,14 @@ class Process:
         self.executor = connections.shared()
         self.queues = self._queues(self.executor)
         self.delays = Delays(self.executor, self._scope)
+        self.reservations = Reservations(self.executor, self._scope)
         self._registry = Registry(self.executor, options.namespace)
         self._sending = self._sending_executor(producing)
         self._outbox = Outbox(
             self._sending,
             queues=self.queues,
             delays=self.delays,
+            reservations=self.reservations,
             introduce=self.introduce,
             wait_replicas=producing.wait_replicas,
             wait_timeout_ms=producing.wait_timeout_ms,

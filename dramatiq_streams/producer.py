@@ -1,9 +1,10 @@
 """How a message is sent when the server cannot be reached: again, into the spool, or not at all.
 
 Nothing that the server may have stored is sent again blindly: of a lost reply the caller is told.
-Two kinds of messages may be sent again all the same: delayed ones, whose delivery has a name, as
-long as they cannot have been forwarded yet; and those of a broker with a spool, which would rather
-have a message twice than lose it.
+Three kinds of messages may be sent again all the same: delayed ones, whose delivery has a name, as
+long as they cannot have been forwarded yet; those with a unique key, as long as the server would
+remember whose it was; and those of a broker with a spool, which would rather have a message twice
+than lose it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .lanes import Lanes
 from .options import ProducerOptions
 from .outbox import Outbox, Outgoing, Receipt
 from .spool import Spooled
+from .uniqueness import REMEMBERED_MS
 
 if TYPE_CHECKING:
     from .draining import Drain
@@ -35,6 +37,10 @@ PAUSE_SECONDS = (0.05, 0.35)
 #: A delayed message whose reply was lost is sent again if it cannot be due for this long: a server
 #: may carry out late what was sent before, and by then must not have forwarded what came after.
 LEAST_DELAY_LEFT_MS = 60_000
+
+#: A message with a unique key is not sent again when it is older: for one that has ended since, the
+#: server remembers the key a little longer.
+OLDEST_UNIQUE_MS = REMEMBERED_MS - 10_000
 Attempt = Callable[[], Receipt]
 
 
@@ -61,7 +67,7 @@ class Producer:
         self._reach = reach
         self._drain = drain
 
-    def send(self, outgoing: Outgoing) -> None:
+    def send(self, outgoing: Outgoing) -> Receipt:
         """Send one message, or spool it.
 
         Raises:
@@ -71,7 +77,9 @@ class Producer:
             ServerOutOfMemory: It is not stored.
         """
         receipt = self._send([outgoing], lambda: self._outbox.send(outgoing))
-        self.check_replicas(receipt, [outgoing.message])
+        if not receipt.holders:
+            self.check_replicas(receipt, [outgoing.message])
+        return receipt
 
     def send_many(self, chunk: Sequence[Outgoing]) -> Receipt:
         """Send *chunk* in one round trip, or spool it; the caller looks at the receipt.
@@ -120,7 +128,7 @@ class Producer:
             nonlocal is_unconfirmed
             if isinstance(error, ConnectionClosed):
                 is_unconfirmed = True
-            if is_unconfirmed and not all(map(_is_far_from_due, chunk)):
+            if is_unconfirmed and not all(map(_is_known_again, chunk)):
                 return False
             return isinstance(error, ConnectionFailed | ConnectionClosed)
 
@@ -175,7 +183,7 @@ class Producer:
             None if is_refused else failure
             for failure, is_refused in zip(receipt.failures, refused, strict=True)
         ]
-        return Receipt(failures, receipt.confirmed_by)
+        return Receipt(failures, receipt.confirmed_by, receipt.holders)
 
     def _spool(self, chunk: Sequence[Outgoing], drain: Drain, *, cause: object) -> None:
         messages = _messages(chunk)
@@ -198,6 +206,7 @@ class Producer:
             outgoing.body,
             outgoing.delivery_id,
             None if outgoing.delay is None else clock.wall_ms() + outgoing.delay_left,
+            reservation=outgoing.reservation,
         )
 
 
@@ -205,7 +214,10 @@ def _messages(chunk: Sequence[Outgoing]) -> list[Message[Any]]:
     return [outgoing.message for outgoing in chunk]
 
 
-def _is_far_from_due(outgoing: Outgoing) -> bool:
+def _is_known_again(outgoing: Outgoing) -> bool:
+    """Whether the server would see that it has this message already."""
+    if outgoing.reservation is not None:
+        return clock.monotonic_ms() - outgoing.prepared_at_ms < OLDEST_UNIQUE_MS
     return outgoing.delay is not None and outgoing.delay_left >= LEAST_DELAY_LEFT_MS
 
 

@@ -13,6 +13,7 @@ from .messages import Entry
 from .scope import Scope
 from .scripts import Scripts
 from .spool import Spooled
+from .uniqueness import Reservation
 
 #: The most delayed messages that one read forwards.
 FORWARD_LIMIT = 100
@@ -83,10 +84,14 @@ class Queues:
         fallback = self._scope.lanes.default_position - 1
         lane = names.index(message.lane_name) if is_known else fallback
         place = [keys.wake, keys.delayed, keys.delayed_messages, keys.lanes[lane], keys.spools]
+        unique = message.reservation or Reservation("", 0, "")
+        reservation = [unique.key, unique.unique_for_ms, unique.message_id]
         delay = -1 if message.eta_ms is None else max(message.eta_ms - clock.wall_ms(), 0)
         row = [spool, message.row, previous, message.delivery_id]
         return self._scripts.command(
-            "take_in", place, [*row, names[lane], message.body, delay, SPOOL_TTL_MS]
+            "take_in",
+            [*place, keys.unique, keys.unique_messages],
+            [*row, names[lane], message.body, delay, SPOOL_TTL_MS, *reservation],
         )
 
     def take_in_loading_command(self) -> tuple[Any, ...]:
@@ -129,13 +134,15 @@ class Queues:
             counts=keys.counts,
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             lanes=keys.lanes,
             group=GROUP,
             consumer=self._scope.consumer,
             released=RELEASED,
             budget=budget,
             shares=shares,
-            acks=map(_triple, acks),
+            acks=map(_ack, acks),
             lane_names=self._scope.lanes.names,
             fallback=self._scope.lanes.default_position,
             limit=FORWARD_LIMIT,
@@ -185,10 +192,12 @@ class Queues:
         keys = self._scope.keys(queue_name)
         refused = self._scripts.ack(
             wake=keys.wake,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             lanes=keys.lanes,
             group=GROUP,
             consumer=self._scope.consumer,
-            acks=map(_triple, acks),
+            acks=map(_ack, acks),
         )
         return [acks[position - 1] for position in refused]
 
@@ -243,6 +252,8 @@ class Queues:
             delayed_messages=keys.delayed_messages,
             dead=keys.dead,
             cancelled=keys.cancelled,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             wake=keys.wake,
             lanes=keys.lanes,
             group=GROUP,
@@ -261,6 +272,8 @@ class Queues:
         dropped = self._scripts.screen(
             cancelled=keys.cancelled,
             counts=keys.counts,
+            unique=keys.unique,
+            unique_messages=keys.unique_messages,
             lanes=keys.lanes,
             group=GROUP,
             consumer=self._scope.consumer,
@@ -273,6 +286,11 @@ class Queues:
 
 def _triple(entry: Entry) -> tuple[int, str, int]:
     return entry.lane, entry.entry_id, entry.deliveries
+
+
+def _ack(entry: Entry) -> tuple[int | str, ...]:
+    # With a 1 the server frees the unique key of an entry; to look for one would cost all others.
+    return (*_triple(entry), 1) if entry.has_unique_key else _triple(entry)
 
 
 def _given_back(entry: Entry) -> int:

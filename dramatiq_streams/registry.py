@@ -14,11 +14,11 @@ from typing import Any
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
 
+from .calls import Runs
 from .errors import StreamsError
 from .keys import registry_key
 from .lanes import DEFAULT_LANES
 from .options import DEFAULT_LEASE_MS
-from .scripts import Runs
 
 
 @dataclass(frozen=True, slots=True)

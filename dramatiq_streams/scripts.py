@@ -1,51 +1,30 @@
-"""The Lua scripts: assembled once at import, one typed method for each.
-
-A script's file is named after its method, and its header names the same parameters in the same
-order; a test compares them. Call sites never see a hash or a `KEYS` index.
-"""
+"""The scripts of queues and their deliveries: one typed method for each."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from importlib import resources
-from typing import Any, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from redis.exceptions import NoScriptError
-
-from .assembling import assemble
+from .calls import ScriptCalls, encoded, encoded_once
 
 
-class Runs(Protocol):
-    """Anything that sends one command and returns the reply."""
-
-    def execute(self, *command: Any) -> Any:
-        """Send *command*, return its reply."""
-
-
-def assembled() -> dict[str, str]:
-    """The text of every script of this package, by name."""
-    return dict(_TEXTS)
-
-
-_TEXTS: Mapping[str, str] = assemble(resources.files(__package__) / "lua")
-_ENCODER = json.JSONEncoder(separators=(",", ":"))
-_HASHES = {name: hashlib.sha1(text.encode()).hexdigest() for name, text in _TEXTS.items()}
-
-
-class Scripts:
-    """Each script as a method, run through *runs*."""
-
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
+class Scripts(ScriptCalls):
+    """What senders and workers run."""
 
     def ack(
-        self, *, wake: str, lanes: Sequence[str], group: str, consumer: str, acks: Iterable[Any]
+        self,
+        *,
+        wake: str,
+        unique: str,
+        unique_messages: str,
+        lanes: Sequence[str],
+        group: str,
+        consumer: str,
+        acks: Iterable[Any],
     ) -> list[int]:
         """Run `ack.lua`."""
-        return self._run("ack", [wake, *lanes], [group, consumer, _json(acks)])
+        keys = [wake, unique, unique_messages, *lanes]
+        return self._run("ack", keys, [group, consumer, encoded(acks)])
 
     def beat(
         self,
@@ -63,25 +42,6 @@ class Scripts:
         """Run `beat.lua`."""
         keys = [consumers, connections, host]
         return self._run("beat", keys, [consumer, ids, identity, host_ttl, late, limit])
-
-    def cancel(
-        self,
-        *,
-        lane: str,
-        cancelled: str,
-        group: str,
-        released: str,
-        lane_name: str,
-        entry: str,
-    ) -> bytes:
-        """Run `cancel.lua`."""
-        return self._run("cancel", [lane, cancelled], [group, released, lane_name, entry])
-
-    def cancel_delayed(
-        self, *, delayed: str, delayed_messages: str, counts: str, delivery: str
-    ) -> int:
-        """Run `cancel_delayed.lua`."""
-        return self._run("cancel_delayed", [delayed, delayed_messages, counts], [delivery])
 
     def begin(self, *, lane: str, group: str, consumer: str, entry: str, deliveries: int) -> int:
         """Run `begin.lua`."""
@@ -110,7 +70,7 @@ class Scripts:
         self, *, lanes: Sequence[str], group: str, consumer: str, held: Iterable[Any]
     ) -> list[int]:
         """Run `extend.lua`."""
-        return self._run("extend", [*lanes], [group, consumer, _json(held)])
+        return self._run("extend", [*lanes], [group, consumer, encoded(held)])
 
     def forget(
         self,
@@ -144,33 +104,13 @@ class Scripts:
         lane_name: str,
         message: bytes,
         delay: int,
+        is_unique: int,
     ) -> int:
         """Run `hand_over.lua`."""
         keys = [wake, delayed, delayed_messages, source, target]
         holder = [group, consumer, entry, deliveries]
-        return self._run("hand_over", keys, [*holder, delivery, lane_name, message, delay])
-
-    def inspect(
-        self,
-        *,
-        paused: str,
-        cancelled: str,
-        counts: str,
-        delayed: str,
-        dead: str,
-        consumers: str,
-        lanes: Sequence[str],
-        group: str,
-        released: str,
-        lease: int,
-    ) -> list[Any]:
-        """Run `inspect.lua`."""
-        keys = [paused, cancelled, counts, delayed, dead, consumers, *lanes]
-        return self._run("inspect", keys, [group, released, lease])
-
-    def pause(self, *, paused: str, wake: str, group: str) -> int:
-        """Run `pause.lua`."""
-        return self._run("pause", [paused, wake], [group])
+        retry = [delivery, lane_name, message, delay, is_unique]
+        return self._run("hand_over", keys, [*holder, *retry])
 
     def purge(
         self,
@@ -179,12 +119,14 @@ class Scripts:
         delayed_messages: str,
         dead: str,
         cancelled: str,
+        unique: str,
+        unique_messages: str,
         wake: str,
         lanes: Sequence[str],
         group: str,
     ) -> int:
         """Run `purge.lua`."""
-        keys = [delayed, delayed_messages, dead, cancelled, wake, *lanes]
+        keys = [delayed, delayed_messages, dead, cancelled, unique, unique_messages, wake, *lanes]
         return self._run("purge", keys, [group])
 
     def read(
@@ -196,6 +138,8 @@ class Scripts:
         counts: str,
         delayed: str,
         delayed_messages: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
@@ -210,21 +154,42 @@ class Scripts:
         watch: int,
     ) -> list[Any]:
         """Run `read.lua`."""
-        keys = [wake, paused, cancelled, counts, delayed, delayed_messages, *lanes]
+        keys = [wake, paused, cancelled, counts, delayed, delayed_messages]
+        keys += [unique, unique_messages, *lanes]
         reader = [group, consumer, released, budget]
         options = [fallback, limit, max_deliveries, watch]
-        work = [_json_of(tuple(shares)), _json(acks), _json_of(tuple(lane_names)), *options]
+        work = [
+            encoded_once(tuple(shares)),
+            encoded(acks),
+            encoded_once(tuple(lane_names)),
+            *options,
+        ]
         return self._run("read", keys, [*reader, *work])
 
-    def redrive(self, *, dead: str, lane: str, letter: str, message: bytes) -> int:
+    def redrive(
+        self,
+        *,
+        dead: str,
+        lane: str,
+        unique: str,
+        unique_messages: str,
+        letter: str,
+        message: bytes,
+        token: str,
+        message_id: str,
+        unique_for: int,
+    ) -> list[Any]:
         """Run `redrive.lua`."""
-        return self._run("redrive", [dead, lane], [letter, message])
+        keys = [dead, lane, unique, unique_messages]
+        return self._run("redrive", keys, [letter, message, token, message_id, unique_for])
 
     def reject(
         self,
         *,
         lane: str,
         dead: str,
+        unique: str,
+        unique_messages: str,
         group: str,
         consumer: str,
         entry: str,
@@ -234,11 +199,13 @@ class Scripts:
         reason: str,
         error: str,
         ttl: int,
+        is_unique: int,
     ) -> int:
         """Run `reject.lua`."""
+        keys = [lane, dead, unique, unique_messages]
         holder = [group, consumer, entry, deliveries]
-        letter = [lane_name, message, reason, error, ttl]
-        return self._run("reject", [lane, dead], [*holder, *letter])
+        letter = [lane_name, message, reason, error, ttl, is_unique]
+        return self._run("reject", keys, [*holder, *letter])
 
     def release(
         self,
@@ -251,7 +218,7 @@ class Scripts:
         entries: Iterable[Any],
     ) -> int:
         """Run `release.lua`."""
-        return self._run("release", [wake, *lanes], [group, consumer, released, _json(entries)])
+        return self._run("release", [wake, *lanes], [group, consumer, released, encoded(entries)])
 
     def release_dead(
         self,
@@ -259,6 +226,8 @@ class Scripts:
         consumers: str,
         wake: str,
         dead: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
@@ -271,8 +240,9 @@ class Scripts:
     ) -> list[int]:
         """Run `release_dead.lua`."""
         suspect = [group, consumer, released, heartbeat, limit]
-        judgement = [max_deliveries, _json(lane_names), ttl]
-        return self._run("release_dead", [consumers, wake, dead, *lanes], [*suspect, *judgement])
+        judgement = [max_deliveries, encoded(lane_names), ttl]
+        keys = [consumers, wake, dead, unique, unique_messages, *lanes]
+        return self._run("release_dead", keys, [*suspect, *judgement])
 
     def release_unheld(
         self,
@@ -286,18 +256,16 @@ class Scripts:
         limit: int,
     ) -> int:
         """Run `release_unheld.lua`."""
-        arguments = [group, consumer, released, _json(held), limit]
+        arguments = [group, consumer, released, encoded(held), limit]
         return self._run("release_unheld", [wake, *lanes], arguments)
-
-    def resume(self, *, paused: str, wake: str, group: str) -> int:
-        """Run `resume.lua`."""
-        return self._run("resume", [paused, wake], [group])
 
     def screen(
         self,
         *,
         cancelled: str,
         counts: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
@@ -305,8 +273,9 @@ class Scripts:
         entries: Iterable[Any],
     ) -> list[int]:
         """Run `screen.lua`."""
-        arguments = [group, consumer, _json(lane_names), _json(entries)]
-        return self._run("screen", [cancelled, counts, *lanes], arguments)
+        arguments = [group, consumer, encoded(lane_names), encoded(entries)]
+        keys = [cancelled, counts, unique, unique_messages, *lanes]
+        return self._run("screen", keys, arguments)
 
     def size(self, *, delayed: str, lanes: Sequence[str]) -> int:
         """Run `size.lua`."""
@@ -320,6 +289,8 @@ class Scripts:
         delayed_messages: str,
         lane: str,
         spools: str,
+        unique: str,
+        unique_messages: str,
         spool: str,
         row: int,
         previous: int,
@@ -328,12 +299,15 @@ class Scripts:
         message: bytes,
         delay: int,
         ttl: int,
+        unique_key: str,
+        unique_for: int,
+        message_id: str,
     ) -> int:
         """Run `take_in.lua`."""
-        keys = [wake, delayed, delayed_messages, lane, spools]
-        return self._run(
-            "take_in", keys, [spool, row, previous, delivery, lane_name, message, delay, ttl]
-        )
+        keys = [wake, delayed, delayed_messages, lane, spools, unique, unique_messages]
+        place = [spool, row, previous, delivery, lane_name]
+        reservation = [unique_key, unique_for, message_id]
+        return self._run("take_in", keys, [*place, message, delay, ttl, *reservation])
 
     def tend(
         self,
@@ -343,6 +317,8 @@ class Scripts:
         host: str,
         wake: str,
         dead: str,
+        unique: str,
+        unique_messages: str,
         lanes: Sequence[str],
         consumer: str,
         ids: str,
@@ -361,33 +337,8 @@ class Scripts:
         ttl: int,
     ) -> list[Any]:
         """Run `tend.lua`."""
-        keys = [consumers, connections, host, wake, dead, *lanes]
+        keys = [consumers, connections, host, wake, dead, unique, unique_messages, *lanes]
         alive = [consumer, ids, identity, host_ttl, late, late_limit]
-        scan = [group, released, lease, latest, _json(cursors), limit]
-        judgement = [max_deliveries, _json(lane_names), ttl]
+        scan = [group, released, lease, latest, encoded(cursors), limit]
+        judgement = [max_deliveries, encoded(lane_names), ttl]
         return self._run("tend", keys, [*alive, *scan, *judgement])
-
-    def command(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> tuple[Any, ...]:
-        """The command that runs the script *name* in a pipeline, where it is loaded already."""
-        return ("EVALSHA", _HASHES[name], len(keys), *keys, *arguments)
-
-    def loading(self, name: str) -> tuple[Any, ...]:
-        """The command that loads the script *name*, for the head of a pipeline."""
-        return ("SCRIPT", "LOAD", _TEXTS[name])
-
-    def _run(self, name: str, keys: Sequence[str], arguments: Sequence[Any]) -> Any:
-        try:
-            return self._runs.execute("EVALSHA", _HASHES[name], len(keys), *keys, *arguments)
-        except NoScriptError:
-            # A new server, a restart or SCRIPT FLUSH. Nothing has run yet: EVAL runs and loads it.
-            return self._runs.execute("EVAL", _TEXTS[name], len(keys), *keys, *arguments)
-
-
-def _json(value: Iterable[Any]) -> str:
-    return _ENCODER.encode(list(value))
-
-
-@functools.lru_cache(maxsize=1024)
-def _json_of(value: tuple[Any, ...]) -> str:
-    """As `_json`, for the few that are sent again and again."""
-    return _json(value)

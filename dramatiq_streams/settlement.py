@@ -17,7 +17,7 @@ from dramatiq.logging import get_logger
 
 from .dead_letters import DeadLetters, Reason
 from .delays import Delays
-from .errors import StreamsError
+from .errors import DeliveredTooOften, DuplicateMessage, IdempotencyConflict, StreamsError
 from .events import Event, Events
 from .holdings import Holdings
 from .messages import DeliveredMessage, Entry, RetryHandOver, encode
@@ -50,11 +50,15 @@ class Settlement:
         """Remove *message* for good, at the latest with the next read.
 
         Raises:
-            BrokerConnectionError: Its retry could not replace it yet; call again.
+            BrokerConnectionError: Its retry could not replace it yet, or what it owes is not on
+                the server yet; call again.
         """
         entry = message.entry
         if entry.is_settled:
             return
+        if message.owed is not None:
+            message.owed()
+            message.owed = None
         if message.hand_over is not None:
             with self._abandoning(entry):
                 self.hand_over(message, message.hand_over)
@@ -104,11 +108,10 @@ class Settlement:
             self._give_up(entry, "rejected")
             return
         exception = message.exception
-        is_unknown = isinstance(exception, ActorNotFound)
         self._reject(
             entry,
             body=self._encoded(message),
-            reason=Reason.ACTOR_NOT_FOUND if is_unknown else Reason.FAILED,
+            reason=_reason_of(exception),
             error="" if exception is None else _described(exception),
         )
 
@@ -243,6 +246,21 @@ class Settlement:
                 "Message %r is dead-lettered as it was delivered: %s", message.message_id, error
             )
             return None
+
+
+def _reason_of(exception: BaseException | None) -> Reason:
+    for kind, reason in _REASONS:
+        if isinstance(exception, kind):
+            return reason
+    return Reason.FAILED
+
+
+_REASONS = (
+    (ActorNotFound, Reason.ACTOR_NOT_FOUND),
+    (DeliveredTooOften, Reason.MAX_DELIVERIES),
+    (DuplicateMessage, Reason.DUPLICATE),
+    (IdempotencyConflict, Reason.IDEMPOTENCY_CONFLICT),
+)
 
 
 def _described(exception: BaseException) -> str:

@@ -13,17 +13,20 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from .errors import SpoolFailed
 from .spool_file import SpoolFile
+from .uniqueness import Reservation
 
 _ADD = """
-INSERT INTO messages (row, namespace, queue, lane, body, delivery, eta_ms)
-SELECT max(last_row + 1, :now_us), :namespace, :queue, :lane, :body, :delivery, :eta_ms
+INSERT INTO messages (row, namespace, queue, lane, body, delivery, eta_ms, reservation)
+SELECT max(last_row + 1, :now_us), :namespace, :queue, :lane, :body, :delivery, :eta_ms,
+    :reservation
 FROM spool WHERE messages < :max_messages AND bytes + length(:body) <= :max_bytes
 """
 _OLDEST = """
-SELECT queue, lane, body, delivery, eta_ms, row FROM messages
+SELECT queue, lane, body, delivery, eta_ms, row, reservation FROM messages
 WHERE namespace = ? AND queue = ? ORDER BY row LIMIT ?
 """
 
@@ -41,6 +44,8 @@ class Spooled:
     eta_ms: int | None
     #: Its place in the spool; zero before it has one.
     row: int = 0
+    #: The unique key that it is to have when it is taken in.
+    reservation: Reservation | None = None
 
 
 class Spool:
@@ -93,7 +98,7 @@ class Spool:
         size = 0
         with self._file.opened() as connection:
             rows = connection.execute(_OLDEST, (self._namespace, queue_name, limit))
-            for message in (Spooled(*row) for row in rows):
+            for message in map(_spooled, rows):
                 size += len(message.body)
                 if found and size > max_bytes:
                     break
@@ -150,8 +155,15 @@ class Spool:
             "body": message.body,
             "delivery": message.delivery_id,
             "eta_ms": message.eta_ms,
+            "reservation": message.reservation.packed() if message.reservation else None,
             **self._limits,
         }
+
+
+def _spooled(row: Sequence[Any]) -> Spooled:
+    queue_name, lane_name, body, delivery_id, eta_ms, number, packed = row
+    reservation = None if packed is None else Reservation.unpacked(packed)
+    return Spooled(queue_name, lane_name, body, delivery_id, eta_ms, number, reservation)
 
 
 def _is_locked(descriptor: int) -> bool:

@@ -20,7 +20,7 @@ from .errors import SpoolFailed
 
 #: Marks the file as a spool ("DSsp"); a file of anybody else is left alone.
 _APPLICATION_ID = 0x44537370
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 
 #: How long one process waits for another's transaction.
 _BUSY_SECONDS = 10.0
@@ -33,7 +33,8 @@ _SCHEMA = (
         lane TEXT NOT NULL,
         body BLOB NOT NULL,
         delivery TEXT NOT NULL,
-        eta_ms INTEGER
+        eta_ms INTEGER,
+        reservation TEXT
     )""",
     "CREATE INDEX queues ON messages (namespace, queue, row)",
     # One row: who this file is, and what its limits need to know without counting.
@@ -173,6 +174,11 @@ def _prepare(connection: sqlite3.Connection) -> None:
             _create(connection)
         (application,) = connection.execute("PRAGMA application_id").fetchone()
         (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if (application, version) == (_APPLICATION_ID, 1):
+            # A process of the release before, which has the file open, goes on as it was.
+            connection.execute("ALTER TABLE messages ADD COLUMN reservation TEXT")
+            connection.execute(f"PRAGMA user_version = {_SCHEMA_VERSION}")
+            version = _SCHEMA_VERSION
     if (application, version) != (_APPLICATION_ID, _SCHEMA_VERSION):
         raise sqlite3.DatabaseError("it is a database of something else, or of another release")
     connection.execute("PRAGMA journal_mode = WAL")

@@ -25,6 +25,8 @@ from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
     from dramatiq_streams import StreamsBroker
+    from tests.support.databases import Database
+    from tests.support.postgres import Postgres
 
 
 class StartServer(Protocol):
@@ -236,3 +238,28 @@ def cli(server: Server, namespace: str, tmp_path: Path) -> Iterator[StartCommand
     yield start
     for command in commands:
         command.kill()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator["Postgres"]:
+    """The PostgreSQL that the tests of this process share, each in a schema of its own."""
+    from tests.support.postgres import Postgres, PostgresMissing
+
+    try:
+        started = Postgres()
+    except PostgresMissing as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    with started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> "Database":
+    """An empty SQL database, of each kind in turn."""
+    from tests.support.databases import Database
+
+    if request.param == "sqlite":
+        return Database.in_file(tmp_path / "database.sqlite")
+    return Database.in_schema(request.getfixturevalue("postgres"), f"t{secrets.token_hex(6)}")

@@ -25,13 +25,14 @@ from dramatiq_streams.cli.printing import (
     print_table,
 )
 from dramatiq_streams.cli.views import call, letter_view
-from dramatiq_streams.dead_letters import PAGE, DeadLetters
+from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.letters import Letter, LetterFilter
 from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
 from dramatiq_streams.registry import Registration
 
 _HEADINGS = ("letter", "queue", "age", "reason", "deliveries", "call", "error")
+_COUNTED = {Outcome.SENT: "redriven", Outcome.GONE: "gone", Outcome.HELD: "held"}
 _ACTIONS = {
     "ls": "list dead letters, oldest first",
     "show": "show all that is known of dead letters",
@@ -123,17 +124,25 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _redrive(arguments: argparse.Namespace) -> int:
     _require_choice(arguments)
-    counts = {"matched": 0, "redriven": 0, "gone": 0}
+    counts = {"matched": 0, "redriven": 0, "gone": 0, "held": 0}
     with opened(arguments) as place, _accounted(counts):
         for letters, letter in islice(_found(place, arguments), arguments.limit):
             if arguments.rate and counts["matched"] and not arguments.dry_run:
                 time.sleep(1 / arguments.rate)
             counts["matched"] += 1
             if not arguments.dry_run:
-                counts["redriven" if letters.redrive(letter) else "gone"] += 1
+                done = letters.redrive(letter)
+                counts[_COUNTED[done.outcome]] += 1
+                if done.outcome is Outcome.HELD:
+                    print(
+                        f"dramatiq-streams: letter {letter.letter_id} of queue {letter.queue!r}"
+                        f" stays: message {done.holder} has its unique key.",
+                        file=sys.stderr,
+                    )
     deed = "would be sent again" if arguments.dry_run else "sent again"
-    done = counts["matched" if arguments.dry_run else "redriven"]
-    return _report(arguments, counts, f"{counted(done, 'dead letter')} {deed}.")
+    number = counts["matched" if arguments.dry_run else "redriven"]
+    _report(arguments, counts, f"{counted(number, 'dead letter')} {deed}.")
+    return NEGATIVE if counts["held"] else FINE
 
 
 def _purge(arguments: argparse.Namespace) -> int:

@@ -2,21 +2,29 @@
 Remove acknowledged entries for good, those that the consumer still holds.
 
 KEYS
-  wake      stream  entries of lane 0
-  lanes...  stream  highest first
+  wake             stream  entries of lane 0
+  unique           zset    unique key -> when its reservation ends
+  unique_messages  hash    unique key -> token and message id of who has it
+  lanes...         stream  highest first
 ARGV
   group     str   the consumer group
   consumer  str   who acknowledges
-  acks      json  list of [lane, entry, deliveries]; lane 0 is `wake`
+  acks      json  list of [lane, entry, deliveries]; lane 0 is `wake`;
+                  a 1 behind these when the entry may have a unique key
 RETURNS
   array  positions in `acks` of those that were refused
 ]]
+--- @include "now"
 --- @include "owned"
 --- @include "remove"
+--- @include "reservation_of"
+--- @include "free"
+--- @include "freeing"
 --- @include "settle"
 
-local lanes = { unpack(KEYS, 2) }
-lanes[0] = KEYS[1]
+local wake, unique, unique_messages, lanes = KEYS[1], KEYS[2], KEYS[3], { unpack(KEYS, 4) }
 local group, consumer, acks = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 
-return settle(lanes, group, consumer, acks, owned, remove)
+lanes[0] = wake
+local free_key = freeing(unique, unique_messages, now, reservation_of, free)
+return settle(lanes, group, consumer, acks, owned, remove, free_key)

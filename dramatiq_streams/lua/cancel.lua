@@ -2,10 +2,13 @@
 Mark an entry of a lane, so that it is dropped instead of delivered the next time.
 
 It stays where it is until then: the server's own count of what was read stays right.
+Its unique key is free at once, unless a worker holds it and may be running it.
 
 KEYS
-  lane       stream  where it is
-  cancelled  zset    marks: lane, colon, entry
+  lane             stream  where it is
+  cancelled        zset    marks: lane, colon, entry
+  unique           zset    unique key -> when its reservation ends
+  unique_messages  hash    unique key -> token and message id of who has it
 ARGV
   group      str  the consumer group
   released   str  the consumer that owns what nobody works on
@@ -16,8 +19,11 @@ RETURNS
          "gone" when there is no such entry, and then nothing has changed
 ]]
 --- @include "now"
+--- @include "reservation_of"
+--- @include "free"
+--- @include "freeing"
 
-local lane, cancelled = KEYS[1], KEYS[2]
+local lane, cancelled, unique, unique_messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local group, released, lane_name, entry = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
 if #redis.call("XRANGE", lane, entry, entry) == 0 then
@@ -26,4 +32,9 @@ end
 redis.call("ZADD", cancelled, string.format("%.0f", now()), lane_name .. ":" .. entry)
 local pending = redis.pcall("XPENDING", lane, group, entry, entry, 1)
 local holder = not pending.err and pending[1] and pending[1][2] or released
-return holder == released and "" or holder
+if holder ~= released then
+    return holder
+end
+local free_key = freeing(unique, unique_messages, now, reservation_of, free)
+free_key(lane, entry)
+return ""

@@ -9,6 +9,8 @@ KEYS
   delayed_messages  hash    delivery id -> lane and message
   dead              stream  dead letters
   cancelled         zset    marks of what is to be dropped
+  unique            zset    unique key -> when its reservation ends
+  unique_messages   hash    unique key -> token and message id of who has it
   wake              stream  wakes a blocked consumer
   lanes...          stream  highest first
 ARGV
@@ -18,10 +20,11 @@ RETURNS
 ]]
 
 local delayed, delayed_messages, dead, cancelled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local streams, group = { unpack(KEYS, 5) }, ARGV[1]
+local unique, unique_messages, streams = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
+local group = ARGV[1]
 
 local dropped = redis.call("ZCARD", delayed)
-redis.call("DEL", delayed, delayed_messages, dead, cancelled)
+redis.call("DEL", delayed, delayed_messages, dead, cancelled, unique, unique_messages)
 for index, stream in ipairs(streams) do
     if redis.call("EXISTS", stream) == 1 then
         dropped = dropped + (index > 1 and redis.call("XLEN", stream) or 0)

@@ -12,6 +12,8 @@ KEYS
   counts            hash    what was counted
   delayed           zset    delivery id -> eta
   delayed_messages  hash    delivery id -> lane and message
+  unique            zset    unique key -> when its reservation ends
+  unique_messages   hash    unique key -> token and message id of who has it
   lanes...          stream  highest first
 ARGV
   group           str   the consumer group
@@ -19,7 +21,8 @@ ARGV
   released        str   the consumer that owns what nobody works on
   budget          int   the most entries to deliver
   shares          json  for each lane, how many entries it is owed before higher lanes
-  acks            json  list of [lane, entry, deliveries]; lane 0 is `wake`
+  acks            json  list of [lane, entry, deliveries]; lane 0 is `wake`;
+                        a 1 behind these when the entry may have a unique key
   lane_names      json  the names of the lanes, in order
   fallback        int   where a delayed message goes whose lane no longer exists
   limit           int   the most delayed messages to forward
@@ -34,7 +37,12 @@ RETURNS
 --- @include "now"
 --- @include "owned"
 --- @include "remove"
+--- @include "reservation_of"
+--- @include "free"
+--- @include "freeing"
 --- @include "settle"
+--- @include "unpacked"
+--- @include "entry_of"
 --- @include "forward"
 --- @include "body"
 --- @include "retake"
@@ -47,7 +55,8 @@ RETURNS
 --- @include "add_last_ids"
 
 local wake, paused, cancelled, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local delayed, delayed_messages, lanes = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
+local delayed, delayed_messages, unique, unique_messages = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local lanes = { unpack(KEYS, 9) }
 local group, consumer, released, budget = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local shares, acks, lane_names = cjson.decode(ARGV[5]), cjson.decode(ARGV[6]), cjson.decode(ARGV[7])
 local fallback, limit = tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -62,9 +71,12 @@ local function position_of(name)
 end
 
 lanes[0] = wake
-local refused = settle(lanes, group, consumer, acks, owned, remove)
+local free_key = freeing(unique, unique_messages, now, reservation_of, free)
+local refused = settle(lanes, group, consumer, acks, owned, remove, free_key)
 local time = now()
-local forwarded = forward(delayed, delayed_messages, lanes, position_of, time, limit)
+local forwarded = forward(
+    delayed, delayed_messages, lanes, position_of, time, limit, unpacked, entry_of
+)
 
 local is_paused, has_marks = orders(paused, cancelled)
 budget = budget * (1 - is_paused)
@@ -73,7 +85,8 @@ if has_marks then
 end
 local function is_dropped(position, entry)
     local name, lane = lane_names[position], lanes[position]
-    return has_marks and drop_cancelled(cancelled, counts, name, lane, group, entry, remove)
+    return has_marks
+        and drop_cancelled(cancelled, counts, name, lane, group, entry, remove, free_key)
 end
 
 local again, asked = 0, budget

@@ -5,10 +5,12 @@ The caller has proof that the process is gone, or names the heartbeat that it wa
 one means that it lives. O(limit) for each lane; call again while it returns `limit` or more.
 
 KEYS
-  consumers  zset    consumer -> last heartbeat
-  wake       stream  wakes a consumer to take what was freed
-  dead       stream  dead letters
-  lanes...   stream  highest first
+  consumers        zset    consumer -> last heartbeat
+  wake             stream  wakes a consumer to take what was freed
+  dead             stream  dead letters
+  unique           zset    unique key -> when its reservation ends
+  unique_messages  hash    unique key -> token and message id of who has it
+  lanes...         stream  highest first
 ARGV
   group           str   the consumer group
   consumer        str   who is dead
@@ -25,11 +27,13 @@ RETURNS
 --- @include "remove"
 --- @include "body"
 --- @include "bury"
+--- @include "reservation_of"
+--- @include "free"
 --- @include "reclaim"
 --- @include "wake_one"
 
-local consumers, wake, dead = KEYS[1], KEYS[2], KEYS[3]
-local lanes = { unpack(KEYS, 4) }
+local consumers, wake, dead, unique, unique_messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lanes = { unpack(KEYS, 6) }
 local group, consumer, released, heartbeat = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local limit, max_deliveries = ARGV[5], tonumber(ARGV[6])
 local lane_names, ttl = cjson.decode(ARGV[7]), tonumber(ARGV[8])
@@ -43,6 +47,8 @@ for position, lane in ipairs(lanes) do
     local at = {
         lane = lane, lane_name = lane_names[position], group = group,
         dead = dead, ttl = ttl, max_deliveries = max_deliveries,
+        unique = unique, unique_messages = unique_messages,
+        reservation_of = reservation_of, free = free,
     }
     local held = redis.pcall("XPENDING", lane, group, "-", "+", limit, consumer)
     for _, pending in ipairs(not held.err and held or {}) do

@@ -6,12 +6,14 @@ What was delivered too often is given up on. O(limit) for each lane; call again 
 returns while one of them is not 0-0.
 
 KEYS
-  consumers    zset    consumer -> last heartbeat
-  connections  hash    consumer -> ids of its connections, and how it does
-  host         hash    consumer -> identity of its process, of this host only
-  wake         stream  wakes a consumer to take what was recovered
-  dead         stream  dead letters
-  lanes...     stream  highest first
+  consumers        zset    consumer -> last heartbeat
+  connections      hash    consumer -> ids of its connections, and how it does
+  host             hash    consumer -> identity of its process, of this host only
+  wake             stream  wakes a consumer to take what was recovered
+  dead             stream  dead letters
+  unique           zset    unique key -> when its reservation ends
+  unique_messages  hash    unique key -> token and message id of who has it
+  lanes...         stream  highest first
 ARGV
   consumer        str   who is alive
   ids             str   the ids of its connections, and how it does, with spaces between
@@ -39,6 +41,8 @@ RETURNS
 --- @include "remove"
 --- @include "body"
 --- @include "bury"
+--- @include "reservation_of"
+--- @include "free"
 --- @include "reclaim"
 --- @include "idle_entries"
 --- @include "recover_lane"
@@ -46,7 +50,7 @@ RETURNS
 --- @include "extend_reply"
 
 local consumers, connections, host, wake, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local lanes = { unpack(KEYS, 6) }
+local unique, unique_messages, lanes = KEYS[6], KEYS[7], { unpack(KEYS, 8) }
 local consumer, ids, identity, host_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local late, late_limit = tonumber(ARGV[5]), ARGV[6]
 local group, released, lease, latest = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
@@ -65,6 +69,8 @@ for position, lane in ipairs(time <= latest and lanes or {}) do
     local at = {
         lane = lane, lane_name = lane_names[position], group = group, released = released,
         lease = lease, limit = limit, dead = dead, ttl = ttl, max_deliveries = max_deliveries,
+        unique = unique, unique_messages = unique_messages,
+        reservation_of = reservation_of, free = free,
     }
     cursors[position] = recover_lane(at, cursors[position], counts, judge, idle_entries)
 end

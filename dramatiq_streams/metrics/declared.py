@@ -83,6 +83,33 @@ REDIS_ERRORS = _counter(
     "redis_errors", ("error",), "Commands that failed, by the class of the error."
 )
 REDIS_RECONNECTS = _counter("redis_reconnects", (), "Connections made after one had failed.")
+DUPLICATES_SKIPPED = _counter(
+    "duplicates_skipped", _QUEUE, "Messages not run: their idempotency key is done, or at work."
+)
+DEFERRED = _counter(
+    "deferred", _QUEUE, "Messages put off: their idempotency key is at work, or not available."
+)
+KEY_CONFLICTS = _counter(
+    "key_conflicts", _QUEUE, "Messages dead-lettered for having another message's idempotency key."
+)
+LATE_COMPLETIONS = _counter(
+    "late_completions", _QUEUE, "Completions refused because a newer fencing token had been given."
+)
+LOCK_ACQUIRE = _histogram(
+    "lock_acquire_seconds",
+    ("outcome",),
+    "Time that an attempt to take a lock took: acquired, held by somebody else, or unavailable.",
+)
+LOCK_CONTENTION = _counter("lock_contention", (), "Locks that somebody else held.")
+LOCK_EXTENSIONS = _counter("lock_extensions", (), "Locks extended for another lease.")
+LOCKS_LOST = _counter(
+    "locks_lost", (), "Locks that could not be extended while their message was at work."
+)
+LOCK_SERVER_FAILURES = _counter(
+    "lock_server_failures",
+    ("server",),
+    "Commands that a lock server refused, or did not answer in time.",
+)
 LAST_FETCH = _gauge(
     "last_fetch_timestamp_seconds",
     _QUEUE,
@@ -100,6 +127,15 @@ WORKER_METRICS = (
     SETTLED_TOO_LATE,
     REDIS_ERRORS,
     REDIS_RECONNECTS,
+    DUPLICATES_SKIPPED,
+    DEFERRED,
+    KEY_CONFLICTS,
+    LATE_COMPLETIONS,
+    LOCK_ACQUIRE,
+    LOCK_CONTENTION,
+    LOCK_EXTENSIONS,
+    LOCKS_LOST,
+    LOCK_SERVER_FAILURES,
     LAST_FETCH,
 )
 

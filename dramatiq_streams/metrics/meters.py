@@ -19,7 +19,7 @@ class Meters:
     def __init__(self, registry: prometheus.CollectorRegistry) -> None:
         self._made: dict[Metric, Any] = {each: _made(each, registry) for each in WORKER_METRICS}
 
-    def count(self, metric: Metric, *labels: str, by: int = 1) -> None:
+    def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
         """Add to a counter."""
         self._of(metric, labels).inc(by)
 

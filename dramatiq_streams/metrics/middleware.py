@@ -24,6 +24,16 @@ _COUNTED = {
     Event.LEASE_LOST: declared.LEASES_LOST,
     Event.SETTLED_TOO_LATE: declared.SETTLED_TOO_LATE,
     Event.FAILED: declared.REDIS_ERRORS,
+    Event.DUPLICATE_SKIPPED: declared.DUPLICATES_SKIPPED,
+    Event.DEFERRED: declared.DEFERRED,
+    Event.KEY_CONFLICT: declared.KEY_CONFLICTS,
+    Event.COMPLETED_TOO_LATE: declared.LATE_COMPLETIONS,
+    Event.LOCK_SERVER_FAILED: declared.LOCK_SERVER_FAILURES,
+}
+_COUNTED_WITHOUT_LABEL = {
+    Event.RECONNECTED: declared.REDIS_RECONNECTS,
+    Event.LOCK_EXTENDED: declared.LOCK_EXTENSIONS,
+    Event.LOCK_LOST: declared.LOCKS_LOST,
 }
 
 
@@ -112,12 +122,16 @@ class Metrics(Middleware):
         else:
             self.logger.warning("%r is no StreamsBroker: little can be counted.", broker)
 
-    def _note(self, event: Event, label: str, count: int) -> None:
+    def _note(self, event: Event, label: str, amount: float) -> None:
         if self._meters is None:
             return
         if event is Event.FETCHED:
             self._meters.set(declared.LAST_FETCH, label, to=time.time())
-        elif event is Event.RECONNECTED:
-            self._meters.count(declared.REDIS_RECONNECTS, by=count)
+        elif event is Event.LOCK_ASKED:
+            self._meters.observe(declared.LOCK_ACQUIRE, label, seconds=amount)
+            if label == "held":
+                self._meters.count(declared.LOCK_CONTENTION)
+        elif event in _COUNTED_WITHOUT_LABEL:
+            self._meters.count(_COUNTED_WITHOUT_LABEL[event], by=amount)
         else:
-            self._meters.count(_COUNTED[event], label, by=count)
+            self._meters.count(_COUNTED[event], label, by=amount)

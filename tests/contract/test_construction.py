@@ -19,7 +19,7 @@ from tests.conftest import MakeBroker
 from tests.contract.queue_state import QueueState, new_message
 
 #: What every `StreamsBroker` has before the middleware it is given.
-OWN = {"LeaseGuard", "HandBack", "OptionGuard"}
+OWN = {"LeaseGuard", "HandBack", "OptionGuard", "Unique"}
 
 
 class Recorder(Middleware):

@@ -10,12 +10,14 @@ import pytest
 from dramatiq_streams.browsing import State, StoredMessage
 from dramatiq_streams.checks import Finding
 from dramatiq_streams.cli import COMMANDS, stats
+from dramatiq_streams.cli.lock_search import Kind, Lock
 from dramatiq_streams.cli.place import NAMESPACE_VARIABLE, URL_VARIABLE
 from dramatiq_streams.cli.views import letter_view, message_view
 from dramatiq_streams.dead_letters import Reason
 from dramatiq_streams.diagnosis import Diagnosis
 from dramatiq_streams.inspector import LaneState, QueueState, WorkerState
 from dramatiq_streams.letters import Letter
+from dramatiq_streams.reservations import Held
 from tests.docs.pages import page
 
 PAGE = "docs/reference/dramatiq-streams.md"
@@ -107,6 +109,12 @@ def test_fields_of_messages_and_dead_letters_are_those_of_the_code(body: bytes) 
 
     assert _fields("message") == list(message_view(message, now_ms=0, is_cancelled=False))
     assert _fields("dead letter") == list(letter_view(letter, now_ms=0))
+
+
+def test_fields_of_a_lock_are_those_of_the_code() -> None:
+    lock = Lock(Kind.UNIQUE, "a:k", "m", "c", None, Held("q", "a:k", "m", 1))
+
+    assert _fields("lock") == list(lock.view(now_ms=0))
 
 
 def test_fields_of_a_diagnosis_are_those_of_the_code() -> None:

@@ -2,7 +2,7 @@
 
 import re
 
-from dramatiq_streams.scripts import assembled
+from dramatiq_streams.calls import assembled
 from tests.docs.pages import page
 
 PAGE = "docs/explanation/life-of-a-message.md"
@@ -27,7 +27,10 @@ def test_every_arrow_is_read() -> None:
 def test_every_script_is_on_an_arrow() -> None:
     named = set().union(*map(_words, _labels()))
 
-    assert set(assembled()) - named == set()
+    # Those of claims have nothing to do with messages, and those of records their own diagram.
+    of_others = ("claims_", "record_")
+    of_messages = {name for name in assembled() if not name.startswith(of_others)}
+    assert of_messages - named == set()
 
 
 def test_every_state_is_explained() -> None:

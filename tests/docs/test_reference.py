@@ -10,8 +10,9 @@ from dramatiq.errors import DramatiqError
 
 import crawl_actors
 import dramatiq_streams
-from dramatiq_streams import StreamsBroker, embedded, errors, keys, lanes, options
+from dramatiq_streams import StreamsBroker, embedded, errors, keys, lanes, middleware, options
 from dramatiq_streams.embedded import EmbeddedConnection
+from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.queues import FORWARD_LIMIT
 from dramatiq_streams.urls import (
     DEFAULT_CONNECT_TIMEOUT,
@@ -171,6 +172,24 @@ def test_no_script_is_documented_that_does_not_exist() -> None:
 
 def test_documented_bound_of_forwarding_is_that_of_the_code() -> None:
     assert f"at most {FORWARD_LIMIT} due messages" in page(SCRIPTS).text
+
+
+def test_options_of_idempotency_are_those_of_the_code() -> None:
+    parameters = inspect.signature(Idempotency).parameters.values()
+    rows = page(OPTIONS).rows("Idempotency")
+    (end,) = [n for n, row in enumerate(rows) if row[0] == "option" and n > 0]
+
+    documented = {row[0].strip("`"): row[1].strip("`") for row in rows[1:end]}
+
+    actual = {each.name: repr(each.default).replace("'", '"') for each in parameters}
+    assert documented == actual
+    assert _names(rows[end:]) == Idempotency().actor_options
+
+
+def test_every_public_name_of_the_middleware_is_documented() -> None:
+    rows = page("docs/reference/public-names.md").rows("`dramatiq_streams.middleware`")
+
+    assert {_without_arguments(name) for name in _names(rows)} == set(middleware.__all__)
 
 
 def _names(rows: list[list[str]]) -> set[str]:

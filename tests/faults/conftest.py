@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import dramatiq.worker
 import pytest
 
-from dramatiq_streams.scripts import assembled
+from dramatiq_streams.calls import assembled
 from tests.conftest import MakeBroker, MakeWorker, StartCommand
 from tests.faults.actors import declare_actors
 from tests.faults.journal import Journal

@@ -12,9 +12,9 @@ import dramatiq
 import redis
 
 from dramatiq_streams import StreamsBroker
+from dramatiq_streams.calls import script_hash
 from dramatiq_streams.keys import GROUP, QueueKeys, queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
-from dramatiq_streams.scripts import _HASHES
 from tests.conftest import MakeWorker, StartCommand
 from tests.support.cli import DramatiqCommand
 from tests.support.waiting import wait_until
@@ -36,7 +36,7 @@ from tests.faults.victim import broker
 
 def script(name: str) -> bytes:
     """A pattern for `FaultyProxy` that matches the calls of a script."""
-    return b"^EVALSHA " + _HASHES[name].encode()
+    return b"^EVALSHA " + script_hash(name).encode()
 
 
 @dataclass(frozen=True, slots=True)

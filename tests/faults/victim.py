@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import dramatiq
-from dramatiq.middleware import Middleware
+from dramatiq.middleware import AgeLimit, Middleware
 
 from dramatiq_streams import StreamsBroker, watch
+from dramatiq_streams.calls import assembled, script_hash
 from dramatiq_streams.executor import Executor
-from dramatiq_streams.scripts import _HASHES, assembled
+from dramatiq_streams.middleware import Idempotency
 
 from .actors import declare_actors
 from .journal import Journal
@@ -61,7 +62,7 @@ def _is_call(script: str, command: tuple[Any, ...]) -> bool:
         return any(lane > 0 for lane, *_ in json.loads(command[group + 5]))
     if script == "forward":
         script = "read"
-    return command[1:2] in {(_HASHES[script],), (assembled()[script],)}
+    return command[1:2] in {(script_hash(script),), (assembled()[script],)}
 
 
 def _has_done_something(script: str, reply: Any) -> bool:
@@ -103,6 +104,9 @@ broker = StreamsBroker(
     namespace=os.environ["TEST_NAMESPACE"],
     **json.loads(os.environ["TEST_BROKER_OPTIONS"]),
 )
+if "TEST_IDEMPOTENCY" in os.environ:
+    options = json.loads(os.environ["TEST_IDEMPOTENCY"])
+    broker.add_middleware(Idempotency(**options), before=AgeLimit)
 dramatiq.set_broker(broker)
 declare_actors(
     broker,

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ import dramatiq
 import pytest
 import redis
 from dramatiq.errors import BrokerConnectionError
-from dramatiq.middleware import Retries
+from dramatiq.middleware import AgeLimit, Retries
 
-from dramatiq_streams import StreamsBroker
+from dramatiq_streams import Claims, StreamsBroker
+from dramatiq_streams.claims.bloom import BloomClaims
 from dramatiq_streams.cli import main
 from dramatiq_streams.connections import Connections
+from dramatiq_streams.events import Event
 from dramatiq_streams.keys import queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
 from dramatiq_streams.metrics.collector import QueueCollector
+from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import new_message
@@ -101,6 +105,74 @@ def test_everything_works_and_every_right_is_needed(
     if _version(client) == (7, 0):
         needed.remove("client|setinfo")
     assert needed - _used(client) == set()
+
+
+def test_claims_need_the_rights_that_are_documented_beside(guarded: Server) -> None:
+    text = page("docs/explanation/security.md").text
+    (line,) = [line for line in text.splitlines() if "claim-many-keys.md" in line]
+    exact, bloom = (set(re.findall(r"\+\w+", part)) for part in line.split(", and "))
+    client = guarded.client()
+    client.execute_command("ACL", "SETUSER", USER, *exact, *bloom)
+
+    with guarded.client(username=USER, password=PASSWORD) as user:
+        with Claims(user, "links", ttl=60_000) as claims:
+            assert claims.claim(["a"]) == [True]
+            assert (claims.release(["a"]), claims.count(), claims.prune()) == (1, 0, 0)
+            claims.clear()
+        with BloomClaims(user, "links", capacity=100) as filtered:
+            assert filtered.claim(["a"]) == [True]
+            assert filtered.count() == 1
+            filtered.clear()
+
+    assert client.acl_log() == []
+    assert {f"+{name}" for name in _used(client)} >= exact | bloom
+
+
+def test_idempotency_needs_the_rights_that_are_documented_beside(
+    guarded: Server, start_server: StartServer, make_broker: MakeBroker, make_worker: MakeWorker
+) -> None:
+    text = page("docs/explanation/security.md").text
+    (line,) = [line for line in text.splitlines() if "suppress-duplicates.md" in line]
+    own, locks = (re.findall(r"\+[\w|]+", part) for part in line.split(";"))
+    locker = start_server()
+    guarded.client().execute_command("ACL", "SETUSER", USER, *own)
+    if _version(locker.client()) == (7, 0):
+        locks.remove("+client|setinfo")
+    only_locks = ["reset", "on", f">{PASSWORD}", "~{*", "-@all", *locks]
+    locker.client().execute_command("ACL", "SETUSER", USER, *only_locks)
+    runs: list[str] = []
+
+    for masters in (None, [locker.client(username=USER, password=PASSWORD)]):
+        broker = make_broker(url=_url(guarded), namespace=DEFAULT_NAMESPACE)
+        key = "own" if masters is None else "others"
+        broker.add_middleware(Idempotency(masters, lease=600, key_prefix=key), before=AgeLimit)
+        actor = _holding(broker, runs)
+        worker = make_worker(broker)
+        for _ in range(2):
+            actor.send(key)
+        broker.join("default", timeout=20_000)
+        worker.stop()
+
+    assert runs == ["own", "others"]
+    assert guarded.client().acl_log() == []
+    assert locker.client().acl_log() == []
+    assert {f"+{name}" for name in _used(locker.client())} >= {*locks} - {"+eval", "+evalsha"}
+
+
+def _holding(broker: StreamsBroker, runs: list[str]) -> dramatiq.Actor[..., Any]:
+    """An actor with a key, that runs until its lock was extended."""
+    extended = threading.Event()
+
+    def note(event: Event, label: str, amount: float) -> None:
+        if event is Event.LOCK_EXTENDED:
+            extended.set()
+
+    def hold(key: str) -> None:
+        runs.append(key)
+        assert extended.wait(20)
+
+    broker.events.listen(note)
+    return dramatiq.actor(broker=broker, idempotency_key="{key}")(hold)
 
 
 def _send_and_run(make: Callable[..., StreamsBroker], make_worker: MakeWorker) -> None:
@@ -208,8 +280,27 @@ def _operate(server: Server) -> None:
     assert run("dlq", "redrive", "--all") == 0
     _bury(broker)
     assert run("dlq", "purge", "--all") == 0
+    _send_once(broker)
+    assert run("locks", "ls") == 0
+    assert run("locks", "show", "work:k") == 0
+    assert run("locks", "release", "work:k") == 0
     broker.flush("default")
     broker.close()
+
+
+def _send_once(broker: StreamsBroker) -> None:
+    """Messages with a unique key: sent twice, started, ended, and forgotten when it is over."""
+    for options in ({"unique_for": 60_000}, {"unique_until": "started"}):
+        for _ in range(2):
+            broker.enqueue(new_message(1, idempotency_key="k", **options))
+        consumer = broker.consume("default", timeout=2_000)
+        message = next(consumer)
+        assert message is not None
+        broker.emit_before("process_message", message)
+        consumer.ack(message)
+        consumer.close()
+    broker.enqueue_many([new_message(1, idempotency_key="k", unique_for=60_000)], delay=60_000)
+    broker._process.reservations.expire("default")
 
 
 def _bury(broker: StreamsBroker) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import redis
 
+from dramatiq_streams.condition import Condition
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.dead_letters import DeadLetters
 from dramatiq_streams.delays import Delays
@@ -13,7 +14,8 @@ from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.leases import Leases
-from dramatiq_streams.liveness import Liveness
+from dramatiq_streams.liveness import Liveness, Sign
+from dramatiq_streams.messages import Recovered
 from dramatiq_streams.queues import Queues
 from dramatiq_streams.scope import Scope
 from tests.properties.queue_model import State
@@ -34,6 +36,25 @@ class Rooms:
         self.leases = Leases(executor, scope)
         self.liveness = Liveness(executor, scope)
         self.dead_letters = DeadLetters(executor, scope, ttl_ms=DEAD_TTL_MS)
+
+    def recover(self, *, lease_ms: int, max_deliveries: int) -> Recovered:
+        """Take back what nobody has extended, as the caretaker's thread does."""
+        sign = Sign(
+            connection_ids=(),
+            identity=None,
+            host=None,
+            host_ttl_ms=1_000,
+            late_ms=1_000,
+            condition=Condition(),
+        )
+        pulse = self.liveness.tend(
+            QUEUE,
+            sign,
+            lease_ms=lease_ms,
+            max_deliveries=max_deliveries,
+            dead_ttl_ms=DEAD_TTL_MS,
+        )
+        return pulse.recovered
 
 
 class QueueUnderTest:
@@ -108,5 +129,6 @@ def _pending(reply: Any) -> dict[str, tuple[str, int]]:
 
 
 def _unpacked(packed: bytes) -> tuple[int, str]:
-    name, body = packed.decode().split(":", 1)
-    return LANES.position(name), body
+    head, body = packed.decode().split(":", 1)
+    name, _, size = head.partition("/")  # of a reservation, which stands before the body
+    return LANES.position(name), body[int(size or 0) :]

@@ -15,13 +15,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from dramatiq_streams.condition import Condition
 from dramatiq_streams.dead_letters import Reason
 from dramatiq_streams.keys import RELEASED
-from dramatiq_streams.liveness import Sign
 from dramatiq_streams.messages import Entry, Recovered, RetryHandOver
 from tests.properties.queue_model import Item, QueueModel
-from tests.properties.queue_under_test import DEAD_TTL_MS, LANES, QUEUE, QueueUnderTest, Rooms
+from tests.properties.queue_under_test import LANES, QUEUE, QueueUnderTest, Rooms
 from tests.support.servers import Server
 
 MAX_DELIVERIES = 3
@@ -206,19 +204,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(number=consumers)
     def recover(self, number: int) -> None:
-        rooms = self.rooms[number]
-        sign = Sign(
-            connection_ids=(),
-            identity=None,
-            host=None,
-            host_ttl_ms=1_000,
-            late_ms=1_000,
-            condition=Condition(),
-        )
-        pulse = rooms.liveness.tend(
-            QUEUE, sign, lease_ms=LEASE_MS, max_deliveries=MAX_DELIVERIES, dead_ttl_ms=DEAD_TTL_MS
-        )
-        assert pulse.recovered == Recovered(*self.model.recover(MAX_DELIVERIES))
+        recovered = self.rooms[number].recover(lease_ms=LEASE_MS, max_deliveries=MAX_DELIVERIES)
+        assert recovered == Recovered(*self.model.recover(MAX_DELIVERIES))
 
     @precondition(holds_something)
     @rule(number=consumers, times=st.integers(1, MAX_DELIVERIES))

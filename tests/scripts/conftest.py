@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import StartServer
+from tests.scripts.claimed import Claimed
+from tests.scripts.recorded import Recorded
 from tests.scripts.shard import Shard
 from tests.support.servers import Server
 
@@ -31,3 +33,17 @@ def fillable_shard(start_server: StartServer, namespace: str) -> Iterator[Shard]
     shard.ensure_groups()
     yield shard
     shard.close()
+
+
+@pytest.fixture
+def claimed(empty_shard: Shard, namespace: str) -> Claimed:
+    """An empty set of claims."""
+    return Claimed(empty_shard, namespace)
+
+
+@pytest.fixture
+def recorded(server: Server, namespace: str) -> Iterator[Recorded]:
+    """The record of a key, of which nothing exists."""
+    made = Recorded(server, namespace)
+    yield made
+    made.close()

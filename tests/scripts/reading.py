@@ -48,6 +48,8 @@ def read(
         counts=shard.keys.counts,
         delayed=shard.keys.delayed,
         delayed_messages=shard.keys.delayed_messages,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         lanes=shard.keys.lanes,
         group=GROUP,
         consumer=consumer,

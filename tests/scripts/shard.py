@@ -8,10 +8,14 @@ from typing import Any
 
 import redis
 
+from dramatiq_streams.claims.scripts import ClaimScripts
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP, RELEASED, queue_keys
+from dramatiq_streams.middleware.idempotency.scripts import RecordScripts
+from dramatiq_streams.order_scripts import OrderScripts
 from dramatiq_streams.scripts import Scripts
+from dramatiq_streams.unique_scripts import UniqueScripts
 from tests.support.keyspace import snapshot
 from tests.support.servers import Server
 
@@ -41,6 +45,10 @@ NOTHING = changes()
 WAKE_UP = "wake entry new w=1"
 
 
+class AllScripts(Scripts, OrderScripts, UniqueScripts, ClaimScripts, RecordScripts):
+    """Those of every subject."""
+
+
 class Shard:
     """The keys of one queue on *server*, its scripts, and ways to seed both.
 
@@ -58,7 +66,7 @@ class Shard:
         self.client: redis.Redis = Connections(url=server.url, client=None, parameters={}).client()
         self.keys = queue_keys(namespace, "q", LANES)
         self._executor = Executor(self.client.connection_pool)
-        self.scripts = Scripts(self._executor)
+        self.scripts = AllScripts(self._executor)
         self._prefix = self.keys.wake.removesuffix("wake")
 
     def close(self) -> None:
@@ -81,11 +89,25 @@ class Shard:
         for entry in entries:
             self.client.xadd(self.lane(lane), {"m": f"{lane} {entry}"}, id=entry)
 
+    def wait_unique(self, lane: str, entry: str, reservation: str) -> None:
+        """Seed an entry that nobody has read and that carries a reservation."""
+        self.client.xadd(self.lane(lane), {"m": f"{lane} {entry}", "u": reservation}, id=entry)
+
     def deliver(
-        self, lane: str, entry: str, consumer: str, *, deliveries: int = 1, idle_ms: int = 0
+        self,
+        lane: str,
+        entry: str,
+        consumer: str,
+        *,
+        deliveries: int = 1,
+        idle_ms: int = 0,
+        reservation: str | None = None,
     ) -> None:
         """Seed an entry that *consumer* holds; seed each lane in the order of ids."""
-        self.wait(lane, entry)
+        if reservation is None:
+            self.wait(lane, entry)
+        else:
+            self.wait_unique(lane, entry, reservation)
         self.redeliver(lane, entry, consumer, deliveries=deliveries, idle_ms=idle_ms)
 
     def redeliver(
@@ -104,6 +126,17 @@ class Shard:
         """Seed a delayed message: *packed* is its lane's name, a colon and its body."""
         self.client.hset(self.keys.delayed_messages, delivery, packed)
         self.client.zadd(self.keys.delayed, {delivery: eta_ms})
+
+    def reserve(self, key: str, token: str, message_id: str, *, ends_in_ms: int = 5_000) -> str:
+        """Seed a unique key that a message has; returns what its entry carries."""
+        self.client.hset(self.keys.unique_messages, key, f"{token}:{message_id}")
+        self.client.zadd(self.keys.unique, {key: self.now_ms() + ends_in_ms})
+        return f"{token}:{key}"
+
+    def reserved(self) -> dict[str, str]:
+        """Every unique key with its record."""
+        found = self.client.hgetall(self.keys.unique_messages)
+        return {key.decode(): record.decode() for key, record in found.items()}
 
     def delete(self, lane: str, entry: str) -> None:
         """Delete an entry from its stream; it stays pending, as after somebody's XDEL."""

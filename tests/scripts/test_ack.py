@@ -6,7 +6,13 @@ from tests.scripts.shard import NOTHING, Shard, changes
 
 def ack(shard: Shard, *acks: Any) -> list[int]:
     return shard.scripts.ack(
-        wake=shard.keys.wake, lanes=shard.keys.lanes, group=GROUP, consumer="me", acks=acks
+        wake=shard.keys.wake,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
+        lanes=shard.keys.lanes,
+        group=GROUP,
+        consumer="me",
+        acks=acks,
     )
 
 

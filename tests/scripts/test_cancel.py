@@ -6,6 +6,8 @@ def cancel(shard: Shard, lane: str, entry: str) -> bytes:
     return shard.scripts.cancel(
         lane=shard.lane(lane),
         cancelled=shard.keys.cancelled,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         group=GROUP,
         released=RELEASED,
         lane_name=lane,

@@ -6,6 +6,8 @@ def cancel_delayed(shard: Shard, delivery: str) -> int:
         delayed=shard.keys.delayed,
         delayed_messages=shard.keys.delayed_messages,
         counts=shard.keys.counts,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         delivery=delivery,
     )
 

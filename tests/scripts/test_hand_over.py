@@ -15,6 +15,7 @@ def hand_over(
     target: str = "low",
     entry: str = "1-0",
     deliveries: int = 1,
+    is_unique: int = 0,
 ) -> int:
     return shard.scripts.hand_over(
         wake=shard.keys.wake,
@@ -30,6 +31,7 @@ def hand_over(
         lane_name=target,
         message=b"retry",
         delay=delay,
+        is_unique=is_unique,
     )
 
 

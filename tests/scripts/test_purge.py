@@ -8,6 +8,8 @@ def purge(shard: Shard) -> int:
         delayed_messages=shard.keys.delayed_messages,
         dead=shard.keys.dead,
         cancelled=shard.keys.cancelled,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         wake=shard.keys.wake,
         lanes=shard.keys.lanes,
         group=GROUP,
@@ -46,6 +48,8 @@ def test_ids_never_come_again_so_that_a_late_ack_hits_nothing(shard: Shard) -> N
     assert added == future.replace("-5", "-6").encode()
     refused = shard.scripts.ack(
         wake=shard.keys.wake,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         lanes=shard.keys.lanes,
         group=GROUP,
         consumer="me",

@@ -1,12 +1,22 @@
+from typing import Any
+
 import pytest
 
 from dramatiq_streams.errors import ServerOutOfMemory
 from tests.scripts.shard import NOTHING, Shard, changes
 
 
-def redrive(shard: Shard, letter: str, message: bytes = b"") -> int:
+def redrive(shard: Shard, letter: str, message: bytes = b"", *, token: str = "t2") -> list[Any]:
     return shard.scripts.redrive(
-        dead=shard.keys.dead, lane=shard.lane("low"), letter=letter, message=message
+        dead=shard.keys.dead,
+        lane=shard.lane("low"),
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
+        letter=letter,
+        message=message,
+        token=token,
+        message_id="m1",
+        unique_for=5_000,
     )
 
 
@@ -21,7 +31,7 @@ def test_letter_goes_as_its_message_comes(shard: Shard) -> None:
 
     done = redrive(shard, "1-0", b"as new")
 
-    assert done == 1
+    assert done == [1, b""]
     assert shard.changes_since(before) == changes(
         gone={"dead entry 1-0 m=dead reason=failed"}, came={"low entry new m=as new"}
     )
@@ -42,7 +52,7 @@ def test_repeating_it_sends_nothing_twice(shard: Shard) -> None:
 
     done = redrive(shard, "1-0")
 
-    assert done == 0
+    assert done == [0, b""]
     assert shard.changes_since(before) == NOTHING
 
 

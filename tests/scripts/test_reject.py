@@ -8,11 +8,18 @@ ORIGINAL = {"high entry 1-0 m=high 1-0", "high pending 1-0 me 1"}
 
 
 def reject(
-    shard: Shard, *, deliveries: int = 1, message: bytes = b"body", ttl: int = TTL_MS
+    shard: Shard,
+    *,
+    deliveries: int = 1,
+    message: bytes = b"body",
+    ttl: int = TTL_MS,
+    is_unique: int = 0,
 ) -> int:
     return shard.scripts.reject(
         lane=shard.lane("high"),
         dead=shard.keys.dead,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         group=GROUP,
         consumer="me",
         entry="1-0",
@@ -22,6 +29,7 @@ def reject(
         reason="failed",
         error="ValueError: no",
         ttl=ttl,
+        is_unique=is_unique,
     )
 
 

@@ -11,6 +11,8 @@ def release_dead(
         consumers=shard.keys.consumers,
         wake=shard.keys.wake,
         dead=shard.keys.dead,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         lanes=shard.keys.lanes,
         group=GROUP,
         consumer="gone",

@@ -9,6 +9,8 @@ def screen(shard: Shard, entries: Sequence[Any]) -> list[int]:
     return shard.scripts.screen(
         cancelled=shard.keys.cancelled,
         counts=shard.keys.counts,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         lanes=shard.keys.lanes,
         group=GROUP,
         consumer="me",

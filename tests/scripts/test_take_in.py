@@ -14,6 +14,9 @@ def take_in(
     spool: str = "spool",
     body: bytes = b"body",
     delay: int = -1,
+    delivery: str = "d1",
+    unique_key: str = "",
+    message_id: str = "m1",
 ) -> int:
     return shard.scripts.take_in(
         wake=shard.keys.wake,
@@ -21,14 +24,19 @@ def take_in(
         delayed_messages=shard.keys.delayed_messages,
         lane=shard.lane("low"),
         spools=shard.keys.spools,
+        unique=shard.keys.unique,
+        unique_messages=shard.keys.unique_messages,
         spool=spool,
         row=row,
         previous=previous,
-        delivery="d1",
+        delivery=delivery,
         lane_name="low",
         message=body,
         delay=delay,
         ttl=TTL_MS,
+        unique_key=unique_key,
+        unique_for=5_000,
+        message_id=message_id,
     )
 
 

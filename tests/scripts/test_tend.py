@@ -32,6 +32,8 @@ def parameters(shard: Shard, *, host: str = "h", **options: Any) -> dict[str, An
         "host": shard.keys.host(host),
         "wake": shard.keys.wake,
         "dead": shard.keys.dead,
+        "unique": shard.keys.unique,
+        "unique_messages": shard.keys.unique_messages,
         "lanes": shard.keys.lanes,
         "consumer": "me",
         "ids": "7",

@@ -14,8 +14,8 @@ from dramatiq.logging import get_logger
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
 
+from dramatiq_streams.calls import script_hash
 from dramatiq_streams.keys import queue_keys
-from dramatiq_streams.scripts import _HASHES
 from tests.support.servers import Server
 
 from .burials import note_dead_letter
@@ -32,7 +32,7 @@ _SCRIPTS = (
     *("release", "release_dead", "release_unheld", "take_in", "tend"),
 )
 _PATTERNS = (
-    *(b"^EVALSHA " + _HASHES[name].encode() for name in _SCRIPTS),
+    *(b"^EVALSHA " + script_hash(name).encode() for name in _SCRIPTS),
     *(b"^XADD ", b"^XREADGROUP ", b"^XREAD ", b"", b""),
 )
 

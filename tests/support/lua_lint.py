@@ -13,7 +13,7 @@ from importlib import resources
 from pathlib import Path
 
 import crawl_actors.scripts
-import dramatiq_streams.scripts
+import dramatiq_streams.calls
 
 # Run by its path, so that the packages are imported from where they are installed.
 sys.path.append(str(Path(__file__).parents[2]))
@@ -48,7 +48,7 @@ def write_scripts(directory: Path) -> list[Path]:
         if file.is_file()
     ]
     texts = {
-        "dramatiq_streams": dramatiq_streams.scripts.assembled(),
+        "dramatiq_streams": dramatiq_streams.calls.assembled(),
         "crawl_actors": {name: crawl_actors.scripts.script_text(name) for name in crawl_names},
     }
     paths = []

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dramatiq_streams.assembling import assemble
+from dramatiq_streams.calls import assembled
 from dramatiq_streams.errors import StreamsError
-from dramatiq_streams.scripts import assembled
 
 
 def write(folder: Path, **files: str) -> Path:

@@ -5,6 +5,7 @@ import dramatiq
 import pytest
 from dramatiq.errors import BrokerConnectionError, DramatiqError
 from dramatiq.message import Message
+from dramatiq.threading import Interrupt
 
 import dramatiq_streams
 from dramatiq_streams import errors
@@ -46,12 +47,16 @@ def test_drawn_tree_is_the_tree_of_classes() -> None:
     }
 
     assert drawn.pop("DramatiqError") == set()
+    assert drawn.pop("Interrupt") == set()
     assert drawn == actual
 
 
-def test_one_root_is_dramatiqs() -> None:
+def test_roots_are_dramatiqs() -> None:
+    interrupts = {name for name, error in CLASSES.items() if issubclass(error, Interrupt)}
+
     assert StreamsError.__bases__ == (DramatiqError,)
-    assert all(issubclass(error, StreamsError) for error in CLASSES.values())
+    assert interrupts == {"LeaseLost"}
+    assert all(issubclass(CLASSES[name], StreamsError) for name in CLASSES.keys() - interrupts)
 
 
 def test_every_error_is_public() -> None:

@@ -20,6 +20,8 @@ def test_every_key_of_a_queue_by_name() -> None:
         paused="{ns:mail:0}:paused",
         cancelled="{ns:mail:0}:cancelled",
         counts="{ns:mail:0}:counts",
+        unique="{ns:mail:0}:unique",
+        unique_messages="{ns:mail:0}:unique:messages",
         spools="{ns:mail:0}:spools",
         tag="{ns:mail:0}",
     )

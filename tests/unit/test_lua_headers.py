@@ -8,7 +8,11 @@ from importlib.resources.abc import Traversable
 
 import pytest
 
+from dramatiq_streams.claims.scripts import ClaimScripts
+from dramatiq_streams.middleware.idempotency.scripts import RecordScripts
 from dramatiq_streams.migration.scripts import MigrationScripts
+from dramatiq_streams.order_scripts import OrderScripts
+from dramatiq_streams.unique_scripts import UniqueScripts
 
 PACKAGES = ("dramatiq_streams", "crawl_actors")
 SCRIPT_LIMIT = 60
@@ -92,11 +96,15 @@ each_fragment = pytest.mark.parametrize("fragment", FRAGMENTS, ids=str)
 each_file = pytest.mark.parametrize("file", SCRIPTS + FRAGMENTS, ids=str)
 
 
+class EveryScript(MigrationScripts, OrderScripts, UniqueScripts, ClaimScripts, RecordScripts):
+    """Those of every subject."""
+
+
 def test_each_script_of_the_broker_has_a_method() -> None:
     names = {script.name for script in SCRIPTS if script.package == "dramatiq_streams"}
 
     assert names
-    assert names <= set(dir(MigrationScripts))
+    assert names <= set(dir(EveryScript))
 
 
 @each_script
@@ -135,7 +143,7 @@ def test_only_the_last_key_or_argument_is_variadic(script: LuaFile) -> None:
     "script", [script for script in SCRIPTS if script.package == "dramatiq_streams"], ids=str
 )
 def test_header_names_are_the_parameters_of_the_method(script: LuaFile) -> None:
-    method = getattr(MigrationScripts, script.name)
+    method = getattr(EveryScript, script.name)
     _self, *parameters = inspect.signature(method).parameters.values()
 
     documented = [

@@ -14,6 +14,7 @@ import pytest
 
 from dramatiq_streams import SpoolFailed
 from dramatiq_streams.spool import Spool, Spooled
+from dramatiq_streams.uniqueness import Reservation
 from tests.support.waiting import wait_until
 
 
@@ -251,3 +252,26 @@ def test_one_process_drains_at_a_time_and_a_dead_one_does_not_count(
         pass
 
     assert (is_ours_beside_it, is_ours_after_it) == (False, True)
+
+
+def test_reservation_comes_back_whole(spool: Spool) -> None:
+    reservation = Reservation('key: "ü"', 60_000, "m1")
+
+    spool.add([replace(a_message(1), reservation=reservation), a_message(2)])
+
+    found = spool.oldest("default", 10, max_bytes=10**9)
+    assert [message.reservation for message in found] == [reservation, None]
+
+
+def test_file_of_the_release_before_is_read_and_written(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("ALTER TABLE messages DROP COLUMN reservation")
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+
+    spool.add([replace(a_message(2), reservation=Reservation("k", 1, "m"))])
+
+    found = spool.oldest("default", 10, max_bytes=10**9)
+    assert [(m.body, m.reservation is None) for m in found] == [(b"1", True), (b"2", False)]

@@ -11,11 +11,13 @@ local function reclaim(at, entry, now, body, bury, remove)
     if pending[4] < at.max_deliveries then
         return 1
     end
+    local reservation = at.reservation_of(stored[2])
     bury(at.dead, at.ttl, now(), {
         message = body(stored[2]), reason = "max_deliveries",
         error = "Delivered " .. pending[4] .. " times and never settled.",
-        lane = at.lane_name, entry = entry, deliveries = pending[4],
+        lane = at.lane_name, entry = entry, deliveries = pending[4], reservation = reservation,
     })
+    at.free(at.unique, at.unique_messages, reservation, now())
     remove(at.lane, at.group, { entry })
     return 2
 end

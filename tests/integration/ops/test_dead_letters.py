@@ -12,7 +12,7 @@ from dramatiq.message import Message
 from redis import ConnectionPool
 
 from dramatiq_streams import StreamsBroker
-from dramatiq_streams.dead_letters import DeadLetters
+from dramatiq_streams.dead_letters import DeadLetters, Outcome
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.letters import LetterFilter
@@ -165,7 +165,7 @@ def test_redriven_message_runs_again_with_all_its_retries(
     result = run("dlq", "redrive", "--actor", "work", "--json")
     broker.join("default", timeout=5_000)
 
-    assert result.json == {"matched": 1, "redriven": 1, "gone": 0, "dry_run": False}
+    assert result.json == {"matched": 1, "redriven": 1, "gone": 0, "held": 0, "dry_run": False}
     assert retries == [0, 1, 0, 1]
     [dead] = queue.dead()
     assert Message.decode(dead["m"]).message_id == sent.message_id
@@ -227,7 +227,7 @@ def test_repeating_a_redrive_whose_reply_was_lost_sends_nothing_twice(
         dead.redrive(letter)
     again = dead.redrive(letter)
 
-    assert not again
+    assert again.outcome is Outcome.GONE
     assert len(queue.messages()) == 1
 
 

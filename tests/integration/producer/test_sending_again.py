@@ -20,7 +20,7 @@ from dramatiq_streams import (
     StreamsBroker,
     StreamsError,
 )
-from dramatiq_streams.scripts import _HASHES
+from dramatiq_streams.calls import script_hash
 from tests.conftest import MakeBroker
 from tests.contract.queue_state import QueueState, new_message
 from tests.integration.producer.conftest import Signals
@@ -29,7 +29,7 @@ from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 HOUR_MS = 3_600_000
-DELAY_SCRIPT = b"^EVALSHA " + _HASHES["delay"].encode()
+DELAY_SCRIPT = b"^EVALSHA " + script_hash("delay").encode()
 
 
 def in_thread(pool: ThreadPoolExecutor, broker: StreamsBroker, **options: Any) -> Future[Any]:

@@ -1,0 +1,388 @@
+"""Messages with a key that is done: not run again."""
+
+import itertools
+from contextlib import suppress
+from typing import Any
+
+import dramatiq
+import pytest
+import redis
+from dramatiq.middleware import SkipMessage
+from dramatiq.results import Results
+from dramatiq.results.backends import RedisBackend
+from prometheus_client import CollectorRegistry
+
+from dramatiq_streams.events import Event
+from dramatiq_streams.metrics import Metrics
+from dramatiq_streams.middleware import Idempotency, current_fencing_token
+from dramatiq_streams.middleware.idempotency.replays import REPLAY_LIMIT
+from tests.conftest import MakeWorker
+from tests.contract.queue_state import QueueState
+from tests.integration.idempotency.conftest import IdempotentBroker, MakeIdempotent, declared
+from tests.support.proxy import FaultyProxy
+from tests.support.servers import Server
+
+SECOND_MS = 1_000
+
+
+class Runs(list[Any]):
+    """What an actor was called with; it fails as often as it is told to."""
+
+    failures = 0
+
+    def note(self, *args: Any, **kwargs: Any) -> Any:
+        self.append((*args, *kwargs.values()))
+        if self.failures > 0:
+            self.failures -= 1
+            raise RuntimeError("fails")
+        return len(self)
+
+
+@pytest.fixture
+def runs() -> Runs:
+    return Runs()
+
+
+def declare(broker: dramatiq.Broker, runs: Runs, **options: Any) -> dramatiq.Actor[..., Any]:
+    def fetch(url: str, depth: int = 0) -> Any:
+        return runs.note(url, depth)
+
+    options = {"min_backoff": 10, "max_backoff": 20, **options}
+    return declared(fetch, broker=broker, actor_name="fetch", **options)
+
+
+def join(broker: dramatiq.Broker) -> None:
+    broker.join("default", timeout=10 * SECOND_MS)
+
+
+def test_key_is_run_once_however_often_it_is_sent(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker, threads=4)
+
+    for _ in range(10):
+        fetch.send("a")
+        fetch.send("b")
+    join(broker)
+    fetch.send("a")
+    join(broker)
+
+    assert sorted(runs) == [("a", 0), ("b", 0)]
+    assert broker.records.show("fetch:a").state == "done"
+    assert broker.told.count(Event.DUPLICATE_SKIPPED) == 19
+
+
+def test_key_costs_one_round_trip_when_it_is_done_and_five_when_it_runs(
+    make_idempotent: MakeIdempotent, runs: Runs, server: Server
+) -> None:
+    with FaultyProxy(server) as proxy:
+        broker = make_idempotent({"url": proxy.url})
+        fetch = declare(broker, runs, idempotency_key="{url}")
+        for url in ("a", "b", "b"):
+            fetch.send(url)
+        consumer = broker.consume("default", prefetch=3)
+        counts = []
+        message: Any
+        for message in itertools.islice(consumer, 3):
+            before = proxy.counts["requests"]
+            with suppress(SkipMessage):
+                broker.idempotency.before_process_message(broker, message)
+                broker.idempotency.after_process_message(broker, message)
+            counts.append(proxy.counts["requests"] - before)
+        consumer.close()
+
+    # The first one loads the scripts.
+    assert counts[1:] == [5, 1]
+
+
+def test_key_with_other_arguments_is_a_dead_letter_at_once(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs, queue: QueueState
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker)
+    first = fetch.send("a")
+    join(broker)
+
+    second = fetch.send("a", 2)
+    join(broker)
+
+    (fields,) = broker.letters
+    assert dramatiq.Message.decode(fields[b"m"]).message_id == second.message_id
+    assert fields[b"reason"] == b"idempotency_conflict"
+    assert first.message_id.encode() in fields[b"error"]
+    assert b"retries" not in fields[b"m"]
+    assert runs == [("a", 0)]
+    assert Event.KEY_CONFLICT in broker.told
+
+
+def test_what_has_failed_runs_again_and_is_done_then(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key=True)
+    runs.failures = 2
+    make_worker(broker)
+
+    fetch.send("a")
+    join(broker)
+    fetch.send("a")
+    join(broker)
+
+    (key,) = broker.client.keys(f"{{{broker.namespace}:idempotency}}:record:*")
+    record = broker.records.show(key.decode().partition(":record:")[2])
+    assert (len(runs), record.state, record.attempts) == (3, "done", 3)
+    assert broker.records.held() == []
+
+
+def test_dead_letter_leaves_its_key_failed_and_a_duplicate_runs(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key="{url}", max_retries=0)
+    runs.failures = 1
+    make_worker(broker)
+
+    fetch.send("a")
+    join(broker)
+    failed = broker.records.show("fetch:a")
+    fetch.send("a")
+    join(broker)
+
+    assert (failed.state, failed.attempts) == ("failed", 1)
+    assert len(runs) == 2
+    assert broker.records.show("fetch:a").state == "done"
+
+
+def test_duplicate_can_become_a_dead_letter(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent(on_duplicate="raise")
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker)
+    fetch.send("a")
+    join(broker)
+
+    fetch.send("a")
+    join(broker)
+
+    (fields,) = broker.letters
+    assert fields[b"reason"] == b"duplicate"
+    assert len(runs) == 1
+
+
+def test_message_that_is_delivered_again_after_it_was_done_is_acknowledged(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs, queue: QueueState
+) -> None:
+    broker = make_idempotent(on_duplicate="raise")
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    message = fetch.send("a")
+    make_worker(broker)
+    join(broker)
+
+    broker.enqueue(message)  # the same id, as after a lost acknowledgement
+    join(broker)
+
+    assert runs == [("a", 0)]
+    assert broker.letters == []
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ([{}, {}], 1),
+        ([{"idempotency_key": False}] * 2, 2),
+        ([{"idempotency_key": "mine"}, {}], 2),
+        ([{"idempotency_key": "{url}"}] * 2, 1),
+        ([{"idempotency_key": True}] * 2, 1),
+    ],
+)
+def test_option_of_a_message_comes_first(
+    make_idempotent: MakeIdempotent,
+    make_worker: MakeWorker,
+    runs: Runs,
+    options: list[dict[str, Any]],
+    count: int,
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker, threads=1)
+
+    for each in options:
+        fetch.send_with_options(args=("a",), **each)
+    join(broker)
+
+    assert len(runs) == count
+
+
+def test_message_can_have_a_key_though_its_actor_has_none(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs)
+    make_worker(broker, threads=1)
+
+    sent: list[dict[str, Any]] = [{}, {}, {"idempotency_key": True}, {"idempotency_key": True}]
+    for options in sent:
+        fetch.send_with_options(args=("a",), **options)
+    join(broker)
+
+    assert len(runs) == 3
+
+
+@pytest.mark.parametrize("option", [7, "", ["a"]])
+def test_wrong_key_of_a_message_is_not_run_without_it(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs, option: Any
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key="{url}", max_retries=0)
+    make_worker(broker)
+
+    fetch.send_with_options(args=("a",), idempotency_key=option)
+    join(broker)
+
+    (fields,) = broker.letters
+    assert b"InvalidIdempotency" in fields[b"error"]
+    assert runs == []
+
+
+def test_record_expires_after_the_ttl_of_message_actor_or_middleware(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent({"lease": 1_000}, ttl=900_000, lease=600)
+    fetch = declare(broker, runs, idempotency_key="{url}", idempotency_ttl=800_000)
+    plain = declared(lambda url: None, broker=broker, actor_name="plain", idempotency_key="{url}")
+    make_worker(broker)
+
+    fetch.send("a")
+    fetch.send_with_options(args=("b",), idempotency_ttl=700_000)
+    plain.send("c")
+    join(broker)
+
+    tag = f"{{{broker.namespace}:idempotency}}:record"
+    left = [broker.client.pttl(f"{tag}:{key}") for key in ("fetch:a", "fetch:b", "plain:c")]
+    assert [round(ms / 100_000) for ms in left] == [8, 7, 9]
+
+
+def test_actors_and_prefixes_keep_their_keys_apart(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent(key_prefix="mine")
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    other = declared(
+        lambda url: runs.append((url,)), broker=broker, actor_name="other", idempotency_key="{url}"
+    )
+    make_worker(broker)
+
+    fetch.send("a")
+    other.send("a")
+    join(broker)
+
+    assert len(runs) == 2
+    keys: Any = broker.client.keys(f"{{{broker.namespace}:mine}}:*")
+    assert sorted(key.rpartition(b":record:")[2] for key in keys) == [b"fetch:a", b"other:a"]
+
+
+@pytest.fixture
+def replaying(make_idempotent: MakeIdempotent, result_backend: RedisBackend) -> IdempotentBroker:
+    broker = make_idempotent(on_duplicate="replay")
+    broker.add_middleware(Results(backend=result_backend, store_results=True))
+    return broker
+
+
+def test_caller_of_a_duplicate_gets_the_result_of_the_first(
+    replaying: IdempotentBroker, make_worker: MakeWorker, runs: Runs
+) -> None:
+    fetch = declare(replaying, runs, idempotency_key="{url}")
+    make_worker(replaying)
+
+    first, second = fetch.send("a"), fetch.send("a")
+    results = [each.get_result(block=True, timeout=5 * SECOND_MS) for each in (first, second)]
+
+    assert results == [1, 1]
+    assert len(runs) == 1
+
+
+def test_what_was_refused_is_counted(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    registry = CollectorRegistry()
+    broker = make_idempotent()
+    broker.add_middleware(Metrics(registry=registry), before=Idempotency)
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker)
+
+    fetch.send("a")
+    join(broker)
+    fetch.send("a")
+    fetch.send("a", 1)
+    join(broker)
+
+    queue = {"queue_name": "default"}
+    counts = {
+        name: registry.get_sample_value(f"dramatiq_streams_{name}_total", queue)
+        for name in ("duplicates_skipped", "key_conflicts", "late_completions", "deferred")
+    }
+    assert counts == {
+        "duplicates_skipped": 1,
+        "key_conflicts": 1,
+        "late_completions": None,
+        "deferred": None,
+    }
+
+
+def test_result_that_is_none_is_replayed_too(
+    replaying: IdempotentBroker, make_worker: MakeWorker
+) -> None:
+    quiet = declared(
+        lambda url: None, broker=replaying, actor_name="quiet", idempotency_key="{url}"
+    )
+    make_worker(replaying)
+
+    results = [quiet.send("a").get_result(block=True, timeout=5 * SECOND_MS) for _ in range(2)]
+
+    assert results == [None, None]
+
+
+def test_large_result_is_not_kept_and_its_duplicate_is_skipped(
+    replaying: IdempotentBroker, make_worker: MakeWorker
+) -> None:
+    large = declared(
+        lambda url: "x" * REPLAY_LIMIT,
+        broker=replaying,
+        actor_name="large",
+        idempotency_key="{url}",
+    )
+    make_worker(replaying)
+
+    results = [large.send("a").get_result(block=True, timeout=5 * SECOND_MS) for _ in range(2)]
+
+    assert [result is None for result in results] == [False, True]
+    tag = f"{{{replaying.namespace}:idempotency}}:record:large:a"
+    assert replaying.client.memory_usage(tag) < 2_000
+
+
+def test_token_grows_with_each_attempt_also_after_the_record_is_gone(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, redis_client: redis.Redis
+) -> None:
+    broker = make_idempotent()
+    tokens: list[int] = []
+
+    def fetch(url: str) -> None:
+        tokens.append(current_fencing_token())
+        if len(tokens) == 1:
+            raise RuntimeError("fails")
+
+    actor = declared(fetch, broker=broker, idempotency_key="{url}", min_backoff=10, max_backoff=20)
+    make_worker(broker, threads=1)
+
+    actor.send("a")
+    join(broker)
+    redis_client.delete(f"{{{broker.namespace}:idempotency}}:record:fetch:a")
+    actor.send("a")
+    join(broker)
+
+    assert len(tokens) == 3
+    assert tokens == sorted(set(tokens))

@@ -1,0 +1,193 @@
+"""From arguments to keys, and to one hash however the same arguments are given."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.brokers.stub import StubBroker
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dramatiq_streams.errors import InvalidIdempotency
+from dramatiq_streams.middleware.idempotency.templates import LONGEST_KEY, KeyMaker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[StubBroker]:
+    broker = StubBroker(middleware=[])
+    yield broker
+    broker.close()
+
+
+def maker_of(broker: StubBroker, fn: Callable[..., Any], option: object) -> KeyMaker:
+    broker.actors.clear()
+    return KeyMaker.of(dramatiq.actor(broker=broker, actor_name="fetch")(fn), option)
+
+
+def fetch(url: str, depth: int = 0, *, user: Any = None) -> None:
+    """An actor."""
+
+
+def collect(*parts: Any, **named: Any) -> None:
+    """An actor that takes everything."""
+
+
+@pytest.mark.parametrize(
+    ("option", "key"),
+    [
+        ("page:{url}", "fetch:page:u"),
+        ("{url}/{depth:03d}", "fetch:u/002"),
+        ("{user[id]}", "fetch:7"),
+        ("{depth!r}:{url}", "fetch:2:u"),
+        (lambda url, depth, user: f"{url}-{depth}", "fetch:u-2"),
+    ],
+)
+def test_key_is_made_of_the_arguments(broker: StubBroker, option: object, key: str) -> None:
+    maker = maker_of(broker, fetch, option)
+
+    assert maker.key(("u", 2), {"user": {"id": 7}}) == key
+
+
+def test_template_sees_defaults(broker: StubBroker) -> None:
+    assert maker_of(broker, fetch, "{url}:{depth}").key(("u",), {}) == "fetch:u:0"
+
+
+def test_true_is_the_hash_of_all_arguments(broker: StubBroker) -> None:
+    maker = maker_of(broker, fetch, True)
+
+    assert maker.key(("u", 2), {}) == maker.key((), {"depth": 2, "url": "u"})
+    assert maker.key(("u",), {}) == maker.key(("u", 0), {"user": None})
+    assert maker.key(("u", 2), {}) != maker.key(("u", 3), {})
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        ("page:{link}", "no 'link'"),
+        ("page:{}", "no ''"),
+        ("page:{0}", "no '0'"),
+        ("page:{url", "expected '}'"),
+        ("page:url", "names an argument"),
+        ("", "names an argument"),
+        (3, "True for all arguments"),
+        (["url"], "True for all arguments"),
+    ],
+)
+def test_key_that_is_not_possible_is_refused_and_the_actor_named(
+    broker: StubBroker, option: object, text: str
+) -> None:
+    with pytest.raises(InvalidIdempotency, match="'fetch'") as raised:
+        maker_of(broker, fetch, option)
+
+    assert text in str(raised.value)
+
+
+def test_actor_without_arguments_may_have_a_constant_key(broker: StubBroker) -> None:
+    assert maker_of(broker, lambda: None, "nightly").key((), {}) == "fetch:nightly"
+
+
+@pytest.mark.parametrize(
+    "option", [lambda **_: "", lambda **_: None, lambda **_: 1 / 0, "{user[id]}", "{user.name}"]
+)
+def test_key_that_cannot_be_made_names_the_actor(broker: StubBroker, option: object) -> None:
+    maker = maker_of(broker, fetch, option)
+
+    with pytest.raises(InvalidIdempotency, match="'fetch'"):
+        maker.key((), {"url": "u"})
+
+
+def test_arguments_that_the_actor_cannot_be_called_with_are_a_type_error(
+    broker: StubBroker,
+) -> None:
+    maker = maker_of(broker, fetch, lambda url: url)
+
+    for make in (maker.key, maker.arguments_hash):
+        with pytest.raises(TypeError):
+            make((), {"link": "u"})
+
+
+def test_argument_without_a_form_in_json_is_refused(broker: StubBroker) -> None:
+    with pytest.raises(InvalidIdempotency, match="no canonical form"):
+        maker_of(broker, fetch, True).key((object(),), {})
+
+
+def test_generic_actors_have_the_arguments_of_perform() -> None:
+    broker = StubBroker(middleware=[])
+    dramatiq.set_broker(broker)
+
+    class Fetch(dramatiq.GenericActor):
+        class Meta:
+            broker = StubBroker(middleware=[])
+
+        def perform(self, url: str) -> None:
+            """Do nothing."""
+
+    actor: Any = Fetch
+    maker = KeyMaker.of(actor, "{url}")
+
+    assert maker.key(("u",), {}) == "Fetch:u"
+
+
+def test_long_keys_are_cut_and_stay_different(broker: StubBroker) -> None:
+    maker = maker_of(broker, fetch, "{url}")
+
+    keys = {maker.key(("u" * 10_000 + end,), {}) for end in "ab"}
+
+    assert len(keys) == 2
+    assert max(map(len, keys)) <= LONGEST_KEY
+
+
+def test_text_that_is_no_unicode_makes_a_key(broker: StubBroker) -> None:
+    key = maker_of(broker, fetch, "{url}").key(("\ud800",), {})
+
+    assert key == "fetch:\\ud800"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=25)
+@given(url=json_values, depth=json_values, user=json_values, by_name=st.integers(0, 2))
+def test_hash_does_not_depend_on_how_arguments_are_given(
+    broker: StubBroker, url: Any, depth: Any, user: Any, by_name: int
+) -> None:
+    maker = maker_of(broker, fetch, True)
+    args, named = [url, depth], {"user": user}
+    for name in ("depth", "url")[:by_name]:
+        named[name] = args.pop()
+
+    expected = maker.arguments_hash((), {"user": user, "depth": depth, "url": url})
+
+    assert maker.arguments_hash(args, named) == expected
+    assert maker.arguments_hash(args, dict(reversed(named.items()))) == expected
+
+
+@settings(max_examples=25)
+@given(
+    args=st.lists(json_values, max_size=3), named=st.dictionaries(st.text(max_size=3), json_values)
+)
+def test_hash_is_the_same_before_and_after_the_journey(
+    broker: StubBroker, args: list[Any], named: dict[str, Any]
+) -> None:
+    maker = maker_of(broker, collect, True)
+
+    travelled_args, travelled = json.loads(json.dumps([tuple(args), named]))
+
+    assert maker.arguments_hash(travelled_args, travelled) == maker.arguments_hash(args, named)
+
+
+@settings(max_examples=25)
+@given(one=json_values, other=json_values)
+def test_hash_tells_different_arguments_apart(broker: StubBroker, one: Any, other: Any) -> None:
+    maker = maker_of(broker, fetch, True)
+    same = json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+    hashes = {maker.arguments_hash((value,), {}) for value in (one, other)}
+
+    assert (len(hashes) == 1) is same
