@@ -128,6 +128,7 @@ class Process:
         """
         try:
             self.check_server()
+            self.introduce(queue_name)
         except BrokerConnectionError:
             if not self._outages.are_ridden_out:
                 raise
