@@ -20,6 +20,7 @@ RETURNS
 --- @include "reservation_of"
 --- @include "free"
 --- @include "freeing"
+--- @include "held_by"
 --- @include "settle"
 
 local wake, unique, unique_messages, lanes = KEYS[1], KEYS[2], KEYS[3], { unpack(KEYS, 4) }
@@ -27,4 +28,4 @@ local group, consumer, acks = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 
 lanes[0] = wake
 local free_key = freeing(unique, unique_messages, now, reservation_of, free)
-return settle(lanes, group, consumer, acks, owned, remove, free_key)
+return settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)

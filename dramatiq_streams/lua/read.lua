@@ -40,6 +40,7 @@ RETURNS
 --- @include "reservation_of"
 --- @include "free"
 --- @include "freeing"
+--- @include "held_by"
 --- @include "settle"
 --- @include "unpacked"
 --- @include "entry_of"
@@ -72,7 +73,7 @@ end
 
 lanes[0] = wake
 local free_key = freeing(unique, unique_messages, now, reservation_of, free)
-local refused = settle(lanes, group, consumer, acks, owned, remove, free_key)
+local refused = settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)
 local time = now()
 local forwarded = forward(
     delayed, delayed_messages, lanes, position_of, time, limit, unpacked, entry_of
