@@ -135,7 +135,7 @@ def test_interrupts_at_random_leave_every_connection_clean(
     server: Server, namespace: str, queue: QueueState, delay: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), server.url, namespace, delay],
+        [sys.executable, str(PROGRAM), server.admin_url, namespace, delay],
         capture_output=True,
         text=True,
         timeout=40,
