@@ -99,9 +99,13 @@ def test_interrupt_at_any_line_of_enqueue_leaves_no_stale_reply(
 
 @either
 def test_interrupt_at_any_line_of_enqueue_leaves_no_connection_open_but_the_idle(
-    make_broker: MakeBroker, redis_client: redis.Redis, namespace: str, delay: int | None
+    server: Server,
+    make_broker: MakeBroker,
+    redis_client: redis.Redis,
+    namespace: str,
+    delay: int | None,
 ) -> None:
-    broker = make_broker(client_name=namespace)
+    broker = make_broker(url=server.admin_url, client_name=namespace)
 
     interrupt_at_every_line(broker, delay)
     gc.collect()
@@ -135,7 +139,7 @@ def test_interrupts_at_random_leave_every_connection_clean(
     server: Server, namespace: str, queue: QueueState, delay: str
 ) -> None:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), server.admin_url, namespace, delay],
+        [sys.executable, str(PROGRAM), server.url, namespace, delay],
         capture_output=True,
         text=True,
         timeout=40,
