@@ -72,20 +72,21 @@ class Masters:
         Raises:
             redis.ConnectionError: None of them is there and knows a master that is up.
         """
-        failure: redis.RedisError | None = None
+        # Not the error: with its traceback it would keep itself and a connection alive, in a cycle.
+        reason = ""
         for index in sorted(range(len(self._asked)), key=lambda index: index != self._best):
             try:
                 found = self._ask(self._asked[index])
             except redis.RedisError as error:
-                failure = failure or error
+                reason = reason or str(error)
             else:
                 self._best, self._ask_again_ms = index, clock.monotonic_ms() + ASK_INTERVAL_MS
                 self._note(found)
                 return found
         places = ", ".join(f"{host}:{port}" for host, port in self.sentinels)
         raise redis.ConnectionError(
-            f"No sentinel ({places}) knows a master of {self.service!r} that is up: {failure}"
-        ) from failure
+            f"No sentinel ({places}) knows a master of {self.service!r} that is up: {reason}"
+        )
 
     def has_moved(self, address: Address) -> bool:
         """Whether the master is another one than *address*, as far as a sentinel can be asked.

@@ -70,8 +70,8 @@ def test_passwords_of_servers_and_sentinels_are_used(
     with Deployment(password="for-the-server", sentinel_password="for-the-sentinels") as guarded:
         url = guarded.url.replace("//", "//:for-the-server@")
 
-        with pytest.raises(ConnectionFailed):
-            make_broker(url=url).enqueue(new_message(1))
+        with pytest.raises(ConnectionFailed, match=r"that is up: Authentication required"):
+            make_broker(url=url, enqueue_timeout=0).enqueue(new_message(1))
         complete = f"{url}?sentinel_password=for-the-sentinels"
         assert run_some(make_broker(url=complete), make_worker) == [1, 2]
 
