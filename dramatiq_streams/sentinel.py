@@ -17,7 +17,7 @@ from dramatiq.logging import get_logger
 from redis.backoff import NoBackoff
 from redis.connection import parse_url, to_bool
 from redis.retry import Retry
-from redis.sentinel import Sentinel
+from redis.sentinel import MasterNotFoundError, Sentinel
 
 from . import clock
 
@@ -72,20 +72,21 @@ class Masters:
         Raises:
             redis.ConnectionError: None of them is there and knows a master that is up.
         """
-        failure: redis.RedisError | None = None
+        # Not the error: with its traceback it would keep itself and a connection alive, in a cycle.
+        reason = ""
         for index in sorted(range(len(self._asked)), key=lambda index: index != self._best):
             try:
-                found = self._asked[index].discover_master(self.service)  # type: ignore[no-untyped-call]
+                found = self._ask(self._asked[index])
             except redis.RedisError as error:
-                failure = failure or error
+                reason = reason or str(error)
             else:
                 self._best, self._ask_again_ms = index, clock.monotonic_ms() + ASK_INTERVAL_MS
                 self._note(found)
-                return found  # type: ignore[no-any-return]
+                return found
         places = ", ".join(f"{host}:{port}" for host, port in self.sentinels)
         raise redis.ConnectionError(
-            f"No sentinel ({places}) knows a master of {self.service!r} that is up: {failure}"
-        ) from failure
+            f"No sentinel ({places}) knows a master of {self.service!r} that is up: {reason}"
+        )
 
     def has_moved(self, address: Address) -> bool:
         """Whether the master is another one than *address*, as far as a sentinel can be asked.
@@ -101,6 +102,15 @@ class Masters:
             except redis.ConnectionError as error:
                 get_logger(__name__).debug("The master stays what it was: %s", error)
         return self._last != address
+
+    def _ask(self, sentinel: Sentinel) -> Address:
+        """What one sentinel says; `discover_master` of redis-py hides why one says nothing."""
+        (client,) = sentinel.sentinels
+        known: Any = client.sentinel_masters()
+        state = known.get(self.service)
+        if not state or not sentinel.check_master_state(state, self.service):  # type: ignore[no-untyped-call]
+            raise MasterNotFoundError("it is unknown there, or down")
+        return state["ip"], state["port"]
 
     def _note(self, master: Address) -> None:
         last, self._last = self._last, master

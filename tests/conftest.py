@@ -19,8 +19,10 @@ import redis
 sys.path.append(str(Path(__file__).parents[1]))
 
 from tests.support.binaries import ServerMissing
+from tests.support.certificates import Certificates
 from tests.support.cli import DramatiqCommand
 from tests.support.servers import Server
+from tests.support.users import User, user_under_test
 from tests.support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -30,10 +32,19 @@ if TYPE_CHECKING:
 
 
 class StartServer(Protocol):
-    """Starts one more server, for one test that stops, kills or pauses it."""
+    """Starts one more server, for one test that stops, kills or pauses it.
+
+    Its URLs are for the user that `TEST_USER` names, unless another one is given.
+    """
 
     def __call__(
-        self, *, config: Sequence[str] = (), appendonly: bool = False, tcp: bool = False
+        self,
+        *,
+        config: Sequence[str] = (),
+        appendonly: bool = False,
+        tcp: bool = False,
+        certificates: Certificates | None = None,
+        user: User | None = ...,
     ) -> Server: ...
 
 
@@ -76,7 +87,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _new_server(**options: Any) -> Server:
     try:
-        return Server(**options)
+        return Server(**{"user": user_under_test(), **options})
     except ServerMissing as error:
         if os.environ.get("CI") == "true":
             raise
@@ -98,9 +109,17 @@ def _no_thread_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """The server that the tests of this process share; nobody stops, pauses or flushes it."""
+    """The server that the tests of this process share; nobody stops, pauses or flushes it.
+
+    At the end it has refused no command of the user that `TEST_USER` names: what runs in threads
+    of the broker would go on without telling.
+    """
     with _new_server(tcp=True) as started:
         yield started
+        if started.user:
+            log = started.client(decode_responses=True).acl_log()
+            refused = [each for each in log if each["username"] == started.user.name]
+            assert not refused, f"refused to {started.user.name!r}: {refused}"
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def stale_replies(broker: StreamsBroker) -> list[str]:
     found = []
     # Past `_ready`, which drops a connection whose stale reply has arrived already.
     for number, connection in enumerate(list(broker._process.executor._idle)):
-        connection.send_command("ECHO", number)
+        connection.send_command("PING", number)
         reply = connection.read_response()
         if reply != str(number).encode():
             found.append(repr(reply))

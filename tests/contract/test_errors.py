@@ -104,7 +104,7 @@ def test_nothing_listening_is_a_failed_connection(make_broker: MakeBroker, call:
 @pytest.mark.parametrize("call", list(calls(StreamsBroker())))
 def test_wrong_password_is_a_failed_connection(start_server: StartServer, call: str) -> None:
     own = start_server(config=["requirepass sesame"])
-    broker = StreamsBroker(url=own.url, enqueue_timeout=0)
+    broker = StreamsBroker(url=own.admin_url, enqueue_timeout=0)
 
     with pytest.raises(BrokerConnectionError):
         calls(broker)[call]()
@@ -290,7 +290,7 @@ def test_only_connection_errors_leave_requeue_and_nothing_leaves_close(
     own = start_server()
     admin = own.client()
     admin.execute_command("ACL", "SETUSER", "worker", "on", "nopass", "~*", "&*", "+@all")
-    broker = StreamsBroker(url=own.url, username="worker", password="any")
+    broker = StreamsBroker(url=own.admin_url, username="worker", password="any")
     broker.enqueue_many([new_message(1), new_message(2), new_message(3)])
     consumer = broker.consume("default", prefetch=3, timeout=100)
     acked, unstarted = next(consumer), next(consumer)

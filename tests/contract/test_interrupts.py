@@ -99,9 +99,13 @@ def test_interrupt_at_any_line_of_enqueue_leaves_no_stale_reply(
 
 @either
 def test_interrupt_at_any_line_of_enqueue_leaves_no_connection_open_but_the_idle(
-    make_broker: MakeBroker, redis_client: redis.Redis, namespace: str, delay: int | None
+    server: Server,
+    make_broker: MakeBroker,
+    redis_client: redis.Redis,
+    namespace: str,
+    delay: int | None,
 ) -> None:
-    broker = make_broker(client_name=namespace)
+    broker = make_broker(url=server.admin_url, client_name=namespace)
 
     interrupt_at_every_line(broker, delay)
     gc.collect()

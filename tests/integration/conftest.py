@@ -9,6 +9,8 @@ from dramatiq.rate_limits.backends import RedisBackend as RateLimiterRedisBacken
 from dramatiq.results.backends import RedisBackend as ResultRedisBackend
 
 from tests.contract.queue_state import QueueState
+from tests.support.binaries import ServerMissing, find_binary
+from tests.support.certificates import Certificates, OpensslMissing
 from tests.support.servers import Server
 
 
@@ -38,3 +40,15 @@ def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    """For servers that speak TLS; skips the test where the one under test does not."""
+    try:
+        binary = find_binary()
+        if not binary.has_tls():
+            pytest.skip(f"{binary.name} was built without TLS")
+        return Certificates(tmp_path_factory.mktemp("certificates"))
+    except (ServerMissing, OpensslMissing) as error:
+        pytest.skip(str(error))

@@ -25,37 +25,19 @@ from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import new_message
-from tests.docs.pages import page
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
+from tests.support.users import documented_user
 from tests.support.waiting import wait_until
 
-USER, PASSWORD = "queues", "a-password-of-yours"
-
-
-def documented_rules() -> list[str]:
-    """The rules of the page's ACL SETUSER, without the command and the name."""
-    blocks = page("docs/explanation/security.md").blocks
-    (block,) = [block for block in blocks if block.text.startswith("ACL SETUSER")]
-    command, verb, name, *rules = block.text.replace("PASSWORD", PASSWORD).split()
-    assert (command, verb, name) == ("ACL", "SETUSER", USER)
-    return rules
-
-
-def granted(rules: list[str]) -> set[str]:
-    """The commands that *rules* allow, as in `client|info`."""
-    return {rule.removeprefix("+") for rule in rules if rule.startswith("+")}
+USER = documented_user()
 
 
 @pytest.fixture
 def guarded(start_server: StartServer) -> Server:
     """A server of this test alone, with the documented user."""
-    own = start_server(appendonly=True)
+    own = start_server(appendonly=True, user=USER)
     client = own.client()
-    rules = documented_rules()
-    if _version(client) == (7, 0):
-        rules.remove("+client|setinfo")
-    client.execute_command("ACL", "SETUSER", USER, *rules)
     client.execute_command("ACL", "LOG", "RESET")
     client.config_resetstat()
     return own
@@ -64,10 +46,6 @@ def guarded(start_server: StartServer) -> Server:
 def _version(client: redis.Redis) -> tuple[int, ...]:
     major, minor = client.info("server")["redis_version"].split(".")[:2]
     return int(major), int(minor)
-
-
-def _url(server: Server) -> str:
-    return f"unix://{USER}:{PASSWORD}@{server.socket}"
 
 
 def _used(client: redis.Redis) -> set[str]:
@@ -83,7 +61,7 @@ def test_everything_works_and_every_right_is_needed(
     tmp_path: Path,
 ) -> None:
     make: Callable[..., StreamsBroker] = lambda **options: make_broker(  # noqa: E731
-        url=_url(guarded),
+        url=guarded.url,
         namespace=DEFAULT_NAMESPACE,
         lease=1_000,
         disconnect_grace=1_000,
@@ -99,7 +77,7 @@ def test_everything_works_and_every_right_is_needed(
 
     refused = [(each["reason"], each["object"]) for each in client.acl_log()]
     assert refused == []
-    needed = granted(documented_rules())
+    needed = USER.granted()
     if _version(client) < (7, 0):  # it does not count subcommands
         needed = {name.partition("|")[0] for name in needed}
     if _version(client) == (7, 0):
@@ -246,8 +224,7 @@ def _wait_for_replicas_and_spool(
         waiting.enqueue(new_message(1))
     waiting.flush("default")
     with FaultyProxy(server) as proxy:
-        url = proxy.url.replace("//", f"//{USER}:{PASSWORD}@")
-        broker = StreamsBroker(url=url, middleware=[], spool=str(path), enqueue_timeout=0)
+        broker = StreamsBroker(url=proxy.url, middleware=[], spool=str(path), enqueue_timeout=0)
         proxy.refuse()
         broker.enqueue(new_message(1))
         proxy.accept()
@@ -259,10 +236,10 @@ def _wait_for_replicas_and_spool(
 
 def _operate(server: Server) -> None:
     """Each action of the command `dramatiq-streams`, but `doctor`, which asks for more."""
-    broker = StreamsBroker(url=_url(server), middleware=[])
+    broker = StreamsBroker(url=server.url, middleware=[])
     message = broker.enqueue(new_message(1))
     broker.enqueue(new_message(2), delay=60_000)
-    where = ["--url", _url(server), "--namespace", DEFAULT_NAMESPACE, "--queue", "default"]
+    where = ["--url", server.url, "--namespace", DEFAULT_NAMESPACE, "--queue", "default"]
 
     def run(*arguments: str) -> int:
         return main([*arguments, *where])
@@ -314,7 +291,7 @@ def _bury(broker: StreamsBroker) -> None:
 
 
 def _collect(server: Server) -> None:
-    executor = Connections(url=_url(server), client=None, parameters={}).dedicated()
+    executor = Connections(url=server.url, client=None, parameters={}).dedicated()
     assert len(list(QueueCollector(executor, DEFAULT_NAMESPACE).collect())) > 1
     executor.close()
 
@@ -339,7 +316,7 @@ def _collect(server: Server) -> None:
 )
 def test_nothing_else_is_allowed(guarded: Server, command: tuple[Any, ...]) -> None:
     with (
-        guarded.client(username=USER, password=PASSWORD) as client,
+        guarded.client(username=USER.name, password=USER.password) as client,
         pytest.raises(redis.ResponseError, match=re.compile("permission|NOPERM|can't access")),
     ):
         client.execute_command(*command)

@@ -350,11 +350,11 @@ def test_exporter_serves_the_queues(
     assert process.wait(timeout=10) == 0
 
 
-def test_server_that_is_away_is_exposed_as_down(start_server: StartServer) -> None:
+def test_server_that_is_away_is_exposed_as_down(start_server: StartServer, namespace: str) -> None:
     own = start_server()
     executor = Connections(url=own.url, client=None, parameters={}).dedicated()
     registry = prometheus.CollectorRegistry()
-    registry.register(QueueCollector(executor, "any"))
+    registry.register(QueueCollector(executor, namespace))
     own.stop()
 
     assert registry.get_sample_value("dramatiq_streams_up") == 0

@@ -1,7 +1,5 @@
 """Which servers and connections will do: TLS, given clients, passwords, servers too old."""
 
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import dramatiq
@@ -14,7 +12,8 @@ from redis.retry import Retry
 from dramatiq_streams import StreamsBroker, UnsupportedServer
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import QueueState, new_message
-from tests.support.servers import Server, ServerFailed
+from tests.support.certificates import Certificates
+from tests.support.servers import Server
 
 
 def run_some(broker: StreamsBroker, make_worker: MakeWorker) -> list[int]:
@@ -84,7 +83,7 @@ def test_single_connection_clients_pool_is_not_used_up(
 def test_password_and_database_of_the_url_are_used(
     start_server: StartServer, make_worker: MakeWorker
 ) -> None:
-    own = start_server(config=["requirepass sesame"], tcp=True)
+    own = start_server(config=["requirepass sesame"], tcp=True, user=None)
     url = own.tcp_url.replace("redis://", "redis://:sesame@") + "/5"
     broker = StreamsBroker(url=url)
     dramatiq.set_broker(broker)
@@ -115,69 +114,18 @@ def test_server_without_xautoclaim_is_named_with_its_version(start_server: Start
     broker.close()
 
 
-class Certificates:
-    """An authority of this test, and a certificate for 127.0.0.1 that it has signed."""
-
-    def __init__(self, directory: Path) -> None:
-        self.authority = directory / "ca.crt"
-        self.certificate = directory / "server.crt"
-        self.key = directory / "server.key"
-        authority_key, request = directory / "ca.key", directory / "server.csr"
-        names = directory / "names"
-        names.write_text("subjectAltName=IP:127.0.0.1\nbasicConstraints=CA:FALSE\n")
-        new_key = ("-newkey", "rsa:2048", "-nodes")
-        self._openssl(
-            *("req", "-x509", *new_key, "-keyout", authority_key, "-out", self.authority),
-            *("-days", "2", "-subj", "/CN=test authority"),
-        )
-        self._openssl(
-            *("req", *new_key, "-keyout", self.key, "-out", request, "-subj", "/CN=127.0.0.1"),
-        )
-        self._openssl(
-            *("x509", "-req", "-in", request, "-CA", self.authority, "-CAkey", authority_key),
-            *("-CAcreateserial", "-out", self.certificate, "-days", "2", "-extfile", names),
-        )
-
-    def _openssl(self, *arguments: object) -> None:
-        subprocess.run(
-            ["openssl", *map(str, arguments)], check=True, capture_output=True, timeout=60
-        )
-
-
-def start_tls_server(
-    start_server: StartServer, directory: Path, port: int
-) -> tuple[Server, Certificates]:
-    try:
-        certificates = Certificates(directory)
-    except FileNotFoundError:
-        pytest.skip("no openssl command to make certificates with")
-    config = [
-        f"tls-port {port}",
-        f"tls-cert-file {certificates.certificate}",
-        f"tls-key-file {certificates.key}",
-        f"tls-ca-cert-file {certificates.authority}",
-        "tls-auth-clients no",
-    ]
-    try:
-        return start_server(config=config), certificates
-    except ServerFailed as error:
-        if any(sign in str(error) for sign in ("Bad directive", "Failed finding TLS", "tls-port")):
-            pytest.skip("this server binary was built without TLS")
-        raise
-
-
 def test_tls_encrypts_and_refuses_strangers(
-    start_server: StartServer, make_worker: MakeWorker, tmp_path: Path, free_port: int
+    start_server: StartServer, certificates: Certificates, make_worker: MakeWorker
 ) -> None:
-    own, certificates = start_tls_server(start_server, tmp_path, free_port)
-    url = f"rediss://127.0.0.1:{free_port}"
-    broker = StreamsBroker(url=url, ssl_ca_certs=str(certificates.authority))
+    own = start_server(tcp=True, certificates=certificates)
+    broker = StreamsBroker(url=own.tcp_url, ssl_ca_certs=str(certificates.authority))
     dramatiq.set_broker(broker)
 
     assert run_some(broker, make_worker) == ALL
 
     with pytest.raises(ConnectionFailed, match=r"[Cc]ertificate"):
-        StreamsBroker(url=url).enqueue(new_message(1))
+        StreamsBroker(url=own.tcp_url, enqueue_timeout=0).enqueue(new_message(1))
+    plain = own.tcp_url.replace("rediss", "redis")
     with pytest.raises(ConnectionFailed):
-        StreamsBroker(url=url.replace("rediss", "redis"), socket_timeout=2).enqueue(new_message(1))
+        StreamsBroker(url=plain, socket_timeout=2, enqueue_timeout=0).enqueue(new_message(1))
     assert own.client().xlen("{dramatiq-streams:default:0}:lane:default") == 0

@@ -17,7 +17,7 @@ CHECKS = "dramatiq_streams.checks"
 
 
 def facts_of(server: Server, **parameters: str) -> Facts:
-    connections = Connections(url=server.url, client=None, parameters=parameters)
+    connections = Connections(url=server.admin_url, client=None, parameters=parameters)
     executor = connections.dedicated()
     try:
         return read_facts(executor, may_ask_config=connections.is_default_user)
@@ -115,7 +115,7 @@ def test_server_that_tells_nothing_is_not_held_responsible(start_server: StartSe
 def test_worker_warns_once_and_works_on(
     server: Server, make_broker: MakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker = make_broker()
+    broker = make_broker(url=server.admin_url)
     caplog.set_level(logging.WARNING, CHECKS)
 
     def warnings() -> list[str]:

@@ -63,9 +63,11 @@ class Shard:
     """
 
     def __init__(self, server: Server, namespace: str) -> None:
-        self.client: redis.Redis = Connections(url=server.url, client=None, parameters={}).client()
+        of_admin = Connections(url=server.admin_url, client=None, parameters={})
+        self.client: redis.Redis = of_admin.client()
         self.keys = queue_keys(namespace, "q", LANES)
-        self._executor = Executor(self.client.connection_pool)
+        of_broker = Connections(url=server.url, client=None, parameters={})
+        self._executor: Executor = of_broker.shared()
         self.scripts = AllScripts(self._executor)
         self._prefix = self.keys.wake.removesuffix("wake")
 

@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from dramatiq_streams.executor import Executor
 from dramatiq_streams.migration.layout import Kind
 from dramatiq_streams.migration.scripts import MigrationScripts
 from tests.scripts.shard import Shard
@@ -14,7 +15,8 @@ class OldKeys:
 
     def __init__(self, shard: Shard) -> None:
         self.client = shard.client
-        self.scripts = MigrationScripts(shard.scripts._runs)
+        # The script runs on the server that is left, whose user has rights of its own.
+        self.scripts = MigrationScripts(Executor(shard.client.connection_pool))
         self.place, self.bodies, self.transit, self.heartbeats = (
             shard.keys.wake.replace("wake", name)
             for name in ("old", "old.msgs", "transit", "heartbeats")

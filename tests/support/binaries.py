@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,19 @@ class Binary:
             ).stdout
         except (OSError, subprocess.SubprocessError):
             return ""
+
+    def has_tls(self) -> bool:
+        """Whether it was built with TLS: then all it misses here is a certificate."""
+        complaint = subprocess.run(
+            [self.path, "--port", "0", "--tls-replication", "yes"],
+            env={**os.environ, **self.environment},
+            cwd=tempfile.gettempdir(),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=False,
+        )
+        return "tls-cert-file" in complaint.stdout + complaint.stderr
 
 
 def find_binary(name: str | None = None) -> Binary:

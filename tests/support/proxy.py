@@ -51,6 +51,7 @@ class FaultyProxy:
         self.commands: Counter[str] = Counter()
         self.bytes_per_second = math.inf
         self._upstream = upstream.socket if isinstance(upstream, Server) else upstream
+        self._credentials = upstream.credentials if isinstance(upstream, Server) else ""
         self._faults: list[_Fault] = []
         self._connections: set[_Connection] = set()
         self._lock = threading.Lock()
@@ -74,7 +75,7 @@ class FaultyProxy:
     @property
     def url(self) -> str:
         """The URL that clients connect to; the same for the proxy's whole life."""
-        return f"redis://127.0.0.1:{self.port}"
+        return f"redis://{self._credentials}127.0.0.1:{self.port}"
 
     def drop_before(self, pattern: bytes, *, times: int = 1) -> None:
         """Lose the request: cut the connection when it matches, before the server has seen it."""

@@ -18,7 +18,7 @@ class OldBroker:
     """One namespace of RedisBroker on *server*, and its queue `default`."""
 
     def __init__(self, server: Server, namespace: str) -> None:
-        self.url = server.url
+        self.url = server.admin_url
         self.namespace = namespace
         self.client: redis.Redis = server.client()
         middleware = [Retries(min_backoff=1, max_backoff=1)]

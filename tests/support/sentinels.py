@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from .binaries import Binary, find_binary
+from .certificates import Certificates
 from .processes import start_process
 from .servers import Server, free_port
 from .waiting import wait_until
@@ -26,12 +27,20 @@ DOWN_AFTER_MS = 1_000
 class SentinelProcess:
     """One sentinel, watching the master on a port of loopback."""
 
-    def __init__(self, directory: Path, config: Sequence[str], *, binary: Binary) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: Sequence[str],
+        *,
+        binary: Binary,
+        certificates: Certificates | None = None,
+    ) -> None:
         self.port = free_port()
         self._directory = directory
         self._log = directory / "log"
         path = directory / "sentinel.conf"
-        lines = ["bind 127.0.0.1", f"port {self.port}", f'dir "{directory}"', *config]
+        port = certificates.settings(self.port) if certificates else [f"port {self.port}"]
+        lines = ["bind 127.0.0.1", *port, f'dir "{directory}"', *config]
         path.write_text("\n".join([*lines, ""]))
         self._process: subprocess.Popen[bytes] = start_process(
             [binary.path, path, "--sentinel"],
@@ -67,6 +76,7 @@ class Deployment:
         config: More lines for both servers.
         password: Of the servers.
         sentinel_password: Of the sentinels.
+        certificates: Servers and sentinels speak only TLS, with these.
         link: Given the master's port, the port that the replica is to connect to instead.
         failover_timeout_ms: After twice this time a failover that came to nothing is tried again,
             and after it a replica of anything else than the master is made one of the master.
@@ -78,6 +88,7 @@ class Deployment:
         config: Sequence[str] = (),
         password: str = "",
         sentinel_password: str = "",
+        certificates: Certificates | None = None,
         link: Callable[[int], int] = int,
         failover_timeout_ms: int = 5_000,
     ) -> None:
@@ -85,15 +96,14 @@ class Deployment:
         self._cleanup = ExitStack()
         self._password = password
         self._sentinel_password = sentinel_password
+        self._certificates = certificates
         self._failover_timeout_ms = failover_timeout_ms
         secret = [f"requirepass {password}", f"masterauth {password}"] if password else []
         settings = (*secret, "repl-diskless-sync-delay 0", "repl-timeout 60", *config)
-        self.master = Server(self._binary, config=settings, appendonly=True, tcp=True)
-        self._cleanup.callback(self.master.close)
+        self.master = self._server(settings)
         self.master.start()
         follow = f"replicaof 127.0.0.1 {link(self.master.port)}"
-        self.replica = Server(self._binary, config=(*settings, follow), appendonly=True, tcp=True)
-        self._cleanup.callback(self.replica.close)
+        self.replica = self._server((*settings, follow))
         self.sentinels: list[SentinelProcess] = []
 
     def __enter__(self) -> Self:
@@ -118,17 +128,21 @@ class Deployment:
     def url(self) -> str:
         """A URL without passwords, which names all sentinels."""
         hosts = ",".join(sentinel.address for sentinel in self.sentinels)
-        return f"sentinel://{hosts}/{SERVICE}"
+        return f"{'sentinels' if self._certificates else 'sentinel'}://{hosts}/{SERVICE}"
 
     def ask(self, sentinel: SentinelProcess, *command: Any) -> Any:
         """What *sentinel* replies to `SENTINEL` with *command*."""
+        authority = str(self._certificates.authority) if self._certificates else None
         with redis.Redis(
+            host="127.0.0.1",
             port=sentinel.port,
             password=self._sentinel_password or None,
             decode_responses=True,
             socket_timeout=5,
             protocol=2,
             retry=Retry(NoBackoff(), 0),
+            ssl=self._certificates is not None,
+            ssl_ca_certs=authority,
         ) as client:
             return client.execute_command("SENTINEL", *command)
 
@@ -146,6 +160,17 @@ class Deployment:
             message="the replica is the master",
         )
 
+    def _server(self, config: Sequence[str]) -> Server:
+        server = Server(
+            self._binary,
+            config=config,
+            appendonly=True,
+            tcp=True,
+            certificates=self._certificates,
+        )
+        self._cleanup.callback(server.close)
+        return server
+
     def _start_sentinel(self) -> SentinelProcess:
         directory = Path(self._cleanup.enter_context(tempfile.TemporaryDirectory(prefix="ds-")))
         config = [
@@ -157,7 +182,9 @@ class Deployment:
             config.append(f"sentinel auth-pass {SERVICE} {self._password}")
         if self._sentinel_password:
             config.append(f"requirepass {self._sentinel_password}")
-        started = SentinelProcess(directory, config, binary=self._binary)
+        started = SentinelProcess(
+            directory, config, binary=self._binary, certificates=self._certificates
+        )
         self._cleanup.callback(started.kill)
         return started
 

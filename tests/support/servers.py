@@ -18,7 +18,9 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from .binaries import Binary, find_binary
+from .certificates import Certificates
 from .processes import start_process
+from .users import User
 from .waiting import wait_until
 
 # A socket's path may have 107 bytes; test directories of pytest are often longer.
@@ -38,6 +40,8 @@ class Server:
         config: More lines for its configuration file, as in `"maxmemory 100mb"`.
         appendonly: Keep every write through a SIGKILL, as the embedded server does.
         tcp: Listen on a free port of 127.0.0.1 too.
+        certificates: Speak only TLS there; see `Binary.has_tls`.
+        user: Whom its URLs are for, by default the one who may do everything.
     """
 
     def __init__(
@@ -47,12 +51,16 @@ class Server:
         config: Sequence[str] = (),
         appendonly: bool = False,
         tcp: bool = False,
+        certificates: Certificates | None = None,
+        user: User | None = None,
     ) -> None:
         self.binary = binary or find_binary()
+        self.user = user
         self.port = 0
         self._config = tuple(config)
         self._appendonly = appendonly
         self._tcp = tcp
+        self._certificates = certificates
         self._process: subprocess.Popen[bytes] | None = None
         self._answers_loading = False
         self._clients: list[redis.Redis] = []
@@ -87,14 +95,25 @@ class Server:
     @property
     def url(self) -> str:
         """A URL over the unix socket."""
+        return f"unix://{self.credentials}{self.socket}"
+
+    @property
+    def admin_url(self) -> str:
+        """A URL over the unix socket, of the user who may do everything."""
         return f"unix://{self.socket}"
+
+    @property
+    def credentials(self) -> str:
+        """What the URL of a user other than the default has before the place."""
+        return self.user.credentials if self.user else ""
 
     @property
     def tcp_url(self) -> str:
         """A URL over loopback TCP; only for a server made with `tcp=True`."""
         if not self._tcp:
             raise ValueError("this server has no port: start it with tcp=True")
-        return f"redis://127.0.0.1:{self.port}"
+        scheme = "rediss" if self._certificates else "redis"
+        return f"{scheme}://{self.credentials}127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -110,7 +129,11 @@ class Server:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def client(self, **options: Any) -> redis.Redis:
-        """A new client over the unix socket, closed with the server; *options* are redis-py's."""
+        """A new client over the unix socket, closed with the server; it may do everything.
+
+        Args:
+            options: Those of redis-py.
+        """
         client = redis.Redis(unix_socket_path=self.socket, **options)
         self._clients.append(client)
         return client
@@ -189,8 +212,10 @@ class Server:
             raise ServerFailed(f"{error}\n{self.log[printed:]}") from error
 
     def _settings(self) -> list[str]:
+        certificates = self._certificates
+        port = certificates.settings(self.port) if certificates else [f"port {self.port}"]
         return [
-            f"port {self.port}",
+            *port,
             "bind 127.0.0.1",
             f'unixsocket "{self.socket}"',
             "unixsocketperm 700",
@@ -200,6 +225,7 @@ class Server:
             # With `everysec` a slow fsync postpones writes by up to two seconds.
             "appendfsync always",
             "daemonize no",
+            *([self.user.line(self.binary.name)] if self.user else []),
         ]
 
     def _is_ready(self) -> bool:

@@ -350,7 +350,7 @@ def test_doctor_finds_nothing_wrong_with_a_good_server(own_server: Server, run: 
 def test_doctor_warns_of_a_server_that_keeps_nothing(
     start_server: StartServer, run: RunCommand
 ) -> None:
-    result = run("doctor", "--url", start_server().url)
+    result = run("doctor", "--url", start_server().admin_url)
 
     assert result.code == 1
     assert "[persistence]" in result.out

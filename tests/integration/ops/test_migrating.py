@@ -344,7 +344,7 @@ def test_nothing_is_left_to_do_the_second_time(old: OldBroker, migrate: Migrate)
 
 
 def test_namespace_that_no_old_broker_has_used_is_told(run: RunCommand, server: Server) -> None:
-    result = run("migrate", "--from", server.url, "--from-namespace", "nobodys")
+    result = run("migrate", "--from", server.admin_url, "--from-namespace", "nobodys")
 
     assert result.code == 1
     assert "never a RedisBroker in namespace 'nobodys'" in result.error

@@ -44,7 +44,9 @@ def test_queue_is_registered_by_its_first_message(make_broker: MakeBroker) -> No
 
 
 def test_queue_is_registered_by_its_first_consumer(broker: StreamsBroker) -> None:
-    broker.consume("empty").close()
+    consumer = broker.consume("empty", timeout=50)
+    assert next(consumer) is None
+    consumer.close()
 
     assert [registration.queue_name for registration in registered(broker)] == ["empty"]
 

@@ -47,7 +47,7 @@ def demoted(start_server: StartServer) -> Server:
 def test_connection_is_closed_when_its_server_refuses_writes(
     demoted: Server, write: Callable[[Executor], None]
 ) -> None:
-    connections = Connections(url=demoted.url, client=None, parameters={})
+    connections = Connections(url=demoted.admin_url, client=None, parameters={})
     executor = connections.shared()
     before = executor.execute("CLIENT", "ID")
     demoted.client().replicaof("127.0.0.1", 1)
@@ -60,7 +60,7 @@ def test_connection_is_closed_when_its_server_refuses_writes(
 
 
 def test_idle_connections_are_closed_with_it(demoted: Server) -> None:
-    executor = Connections(url=demoted.url, client=None, parameters={}).shared()
+    executor = Connections(url=demoted.admin_url, client=None, parameters={}).shared()
     idle = [executor._connect() for _ in range(3)]
     for connection in idle:
         executor._give_back(connection, 0)
@@ -74,7 +74,7 @@ def test_idle_connections_are_closed_with_it(demoted: Server) -> None:
 
 
 def test_connection_is_kept_when_a_command_is_refused_for_another_reason(demoted: Server) -> None:
-    executor = Connections(url=demoted.url, client=None, parameters={}).dedicated()
+    executor = Connections(url=demoted.admin_url, client=None, parameters={}).dedicated()
     before = executor.execute("CLIENT", "ID")
 
     with pytest.raises(Exception, match=r"no such command|unknown command"):

@@ -7,7 +7,9 @@ from dramatiq.errors import ConnectionFailed
 from dramatiq_streams import StreamsBroker
 from tests.conftest import MakeBroker, MakeWorker
 from tests.contract.queue_state import new_message
+from tests.support.certificates import Certificates
 from tests.support.sentinels import SERVICE, Deployment
+from tests.support.waiting import wait_until
 
 
 def run_some(broker: StreamsBroker, make_worker: MakeWorker) -> list[int]:
@@ -68,7 +70,47 @@ def test_passwords_of_servers_and_sentinels_are_used(
     with Deployment(password="for-the-server", sentinel_password="for-the-sentinels") as guarded:
         url = guarded.url.replace("//", "//:for-the-server@")
 
-        with pytest.raises(ConnectionFailed):
-            make_broker(url=url).enqueue(new_message(1))
+        with pytest.raises(ConnectionFailed, match=r"that is up: Authentication required"):
+            make_broker(url=url, enqueue_timeout=0).enqueue(new_message(1))
         complete = f"{url}?sentinel_password=for-the-sentinels"
         assert run_some(make_broker(url=complete), make_worker) == [1, 2]
+
+
+@pytest.mark.slow
+def test_tls_and_passwords_are_used_with_the_next_master_too(
+    certificates: Certificates, make_broker: MakeBroker, make_worker: MakeWorker
+) -> None:
+    with Deployment(
+        password="for-the-server",
+        sentinel_password="for-the-sentinels",
+        certificates=certificates,
+    ) as guarded:
+        url = guarded.url.replace("//", "//:for-the-server@")
+        query = f"sentinel_password=for-the-sentinels&ssl_ca_certs={certificates.authority}"
+        broker = make_broker(url=f"{url}?{query}", enqueue_timeout=30_000)
+        runs: list[int] = []
+        work = dramatiq.actor(broker=broker, actor_name="work")(runs.append)
+        make_worker(broker)
+        work.send(1)
+        wait_until(lambda: runs == [1], timeout=20, message="the first message ran")
+
+        guarded.master.kill()
+        guarded.wait_for_failover()
+        work.send(2)
+
+        wait_until(lambda: runs == [1, 2], timeout=20, message="the second message ran")
+        broker.close()
+
+
+def test_sentinels_whose_certificates_nobody_vouches_for_are_refused(
+    certificates: Certificates, make_broker: MakeBroker
+) -> None:
+    with Deployment(certificates=certificates) as encrypted:
+        trusted = f"{encrypted.url}?ssl_ca_certs={certificates.authority}"
+        plain = encrypted.url.replace("sentinels:", "sentinel:")
+        make_broker(url=trusted).enqueue(new_message(1))
+
+        with pytest.raises(ConnectionFailed, match=r"[Cc]ertificate"):
+            make_broker(url=encrypted.url, enqueue_timeout=0).enqueue(new_message(2))
+        with pytest.raises(ConnectionFailed):
+            make_broker(url=plain, enqueue_timeout=0).enqueue(new_message(3))
