@@ -247,6 +247,7 @@ class StreamsBroker(Broker):
             message = message.message
         message = checked_message(message)
         with self._causes.kept():
+            self._preparing.check_new(message, delay)
             outgoing = self._preparing.prepare(message, delay, follows_itself=is_delivered)
             try:
                 receipt = self._process.producer.send(outgoing)

@@ -34,14 +34,29 @@ class Outgoing:
     delay: int | None
     #: The unique key that it is to have, if any.
     reservation: Reservation | None = None
+    #: The canonical name of its queue.
+    queue_name: str = ""
     #: The same in each attempt, so that a delayed message is there once however often it is sent.
-    delivery_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    #: Only what is delayed or unique needs one.
+    delivery_id: str = ""
     prepared_at_ms: float = field(default_factory=clock.monotonic_ms)
 
-    @property
-    def queue_name(self) -> str:
-        """The canonical name of its queue."""
-        return q_name(self.message.queue_name)
+    @classmethod
+    def of(
+        cls,
+        message: Message[Any],
+        lane: int,
+        body: bytes,
+        *,
+        delay: int | None = None,
+        reservation: Reservation | None = None,
+        is_retry: bool = False,
+    ) -> Outgoing:
+        """A new one, with an id if it needs one."""
+        is_plain = delay is None and reservation is None and not is_retry
+        delivery_id = "" if is_plain else uuid.uuid4().hex
+        queue_name = q_name(message.queue_name)
+        return cls(message, lane, body, delay, reservation, queue_name, delivery_id)
 
     @property
     def delay_left(self) -> int:

@@ -49,27 +49,17 @@ class Preparing:
         self._emit_before = emit_before
         self._unique = unique
 
-    def check(
-        self, message: Message[Any], delay: int | None, *, fallback: int | None = None
-    ) -> int | None:
-        """Refuse what cannot be enqueued; returns the delay in milliseconds.
+    def check(self, message: Message[Any], delay: int | None) -> None:
+        """Refuse what cannot be enqueued. What middleware may change is looked at again later.
 
         Raises:
             InvalidOption: The queue, the lane, the priority, the delay, or what makes it unique, is
                 not possible.
         """
         canonical_queue_name(message.queue_name)
-        self._lane(message, fallback)
-        if fallback is None:
-            self._unique.check(message)
-        if delay is not None:
-            return checked_delay(delay)
-        try:
-            return delay_until(message.options.get("eta"), now_ms=clock.wall_ms())
-        except InvalidOption:
-            if fallback is None:
-                raise
-            return None
+        self._lane(message, None)
+        self._unique.check(message)
+        self._delay(message, delay, fallback=None)
 
     def check_new(self, message: Message[Any], delay: int | None) -> None:
         """Refuse a new message that cannot be enqueued, or run, or lead to its next step.
@@ -87,7 +77,7 @@ class Preparing:
     def prepare(
         self, message: Message[Any], delay: int | None, *, follows_itself: bool = False
     ) -> Outgoing:
-        """Prepare a new message; `before_enqueue` is emitted.
+        """Prepare a new message, which `check_new` allows; `before_enqueue` is emitted.
 
         Args:
             follows_itself: It is enqueued by its own delivery, and may take its unique key over.
@@ -96,7 +86,6 @@ class Preparing:
             InvalidOption: As `check`, or its unique key cannot be made.
             MessageTooLarge: It has more than `max_message_bytes`.
         """
-        self.check_new(message, delay)
         outgoing = self._prepared(message, delay, follows_itself=follows_itself)
         if len(outgoing.body) > self._max_message_bytes:
             raise MessageTooLarge(
@@ -121,7 +110,9 @@ class Preparing:
     def prepare_deferral(self, message: DeliveredMessage, delay: int) -> Outgoing:
         """Prepare *message* to replace its own delivery: it stays what it is, where it is."""
         plain = message.message
-        return Outgoing(plain, message.entry.lane, encode(plain), checked_delay(delay))
+        return Outgoing.of(
+            plain, message.entry.lane, encode(plain), delay=checked_delay(delay), is_retry=True
+        )
 
     def prepare_chunk(self, messages: Sequence[Message[Any]], delay: int | None) -> list[Outgoing]:
         """Prepare as many of *messages*, from the first, as go into one round trip."""
@@ -142,8 +133,8 @@ class Preparing:
         fallback: int | None = None,
         follows_itself: bool = False,
     ) -> Outgoing:
-        delay = self.check(message, delay, fallback=fallback)
-        message = message.copy()
+        delay = self._delay(message, delay, fallback=fallback)
+        message = _copied(message)
         message.options.pop("eta", None)
         if delay is not None:
             message.options["eta"] = clock.wall_ms() + delay
@@ -153,7 +144,28 @@ class Preparing:
         lane, reservation = self._lane(message, fallback), None
         if fallback is None:  # A retry has what it had.
             reservation = self._unique.reservation(message, follows_itself=follows_itself)
-        return Outgoing(message, lane, _encoded(message), delay, reservation)
+        return Outgoing.of(
+            message,
+            lane,
+            _encoded(message),
+            delay=delay,
+            reservation=reservation,
+            is_retry=fallback is not None,
+        )
+
+    def _delay(
+        self, message: Message[Any], delay: int | None, *, fallback: int | None
+    ) -> int | None:
+        if delay is not None:
+            return checked_delay(delay)
+        if "eta" not in message.options:
+            return None
+        try:
+            return delay_until(message.options["eta"], now_ms=clock.wall_ms())
+        except InvalidOption:
+            if fallback is None:
+                raise
+            return None
 
     def _lane(self, message: Message[Any], fallback: int | None) -> int:
         """The message's lane; *fallback* for a retry whose own is no longer there."""
@@ -165,6 +177,21 @@ class Preparing:
             if fallback is None:
                 raise
             return fallback
+
+
+def _copied(message: Message[Any]) -> Message[Any]:
+    """A copy whose options can be changed; a plain message's own `copy` takes much longer."""
+    if type(message) is not Message:
+        return message.copy()
+    return Message(
+        queue_name=message.queue_name,
+        actor_name=message.actor_name,
+        args=message.args,
+        kwargs=message.kwargs,
+        options=dict(message.options),
+        message_id=message.message_id,
+        message_timestamp=message.message_timestamp,
+    )
 
 
 def _encoded(message: Message[Any]) -> bytes:

@@ -37,7 +37,7 @@ class Unable:
 @pytest.fixture
 def chunk() -> list[Outgoing]:
     messages = [Message[Any]("mail", "work", (number,), {}, {}) for number in range(4)]
-    return [Outgoing(message, 1, b"%d" % message.args[0], None) for message in messages]
+    return [Outgoing.of(message, 1, b"%d" % message.args[0]) for message in messages]
 
 
 def make_producer(drain: Drain | None) -> Producer:
