@@ -3,7 +3,8 @@
 import contextlib
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,13 @@ from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import new_message
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
-from tests.support.users import documented_user
+from tests.support.users import (
+    CLAIMS,
+    IDEMPOTENCY,
+    documented_user,
+    lock_server_user,
+    rights_beside,
+)
 from tests.support.waiting import wait_until
 
 USER = documented_user()
@@ -54,6 +61,17 @@ def _used(client: redis.Redis) -> set[str]:
     return names | {name.partition("|")[0] for name in names}
 
 
+def _unused(server: Server, rights: Iterable[str]) -> set[str]:
+    """Those of *rights* that nobody has needed."""
+    client = server.client()
+    needed = {right.removeprefix("+") for right in rights}
+    if _version(client) < (7, 0):  # it does not count subcommands
+        needed = {name.partition("|")[0] for name in needed}
+    if _version(client) == (7, 0):
+        needed.discard("client|setinfo")
+    return needed - _used(client)
+
+
 def test_everything_works_and_every_right_is_needed(
     guarded: Server,
     make_broker: MakeBroker,
@@ -77,52 +95,36 @@ def test_everything_works_and_every_right_is_needed(
 
     refused = [(each["reason"], each["object"]) for each in client.acl_log()]
     assert refused == []
-    needed = USER.granted()
-    if _version(client) < (7, 0):  # it does not count subcommands
-        needed = {name.partition("|")[0] for name in needed}
-    if _version(client) == (7, 0):
-        needed.remove("client|setinfo")
-    assert needed - _used(client) == set()
+    assert _unused(guarded, USER.granted()) == set()
 
 
 def test_claims_need_the_rights_that_are_documented_beside(guarded: Server) -> None:
-    text = page("docs/explanation/security.md").text
-    (line,) = [line for line in text.splitlines() if "claim-many-keys.md" in line]
-    exact, bloom = (set(re.findall(r"\+\w+", part)) for part in line.split(", and "))
-    client = guarded.client()
-    client.execute_command("ACL", "SETUSER", USER, *exact, *bloom)
+    exact, bloom = rights_beside(CLAIMS)
 
-    with guarded.client(username=USER, password=PASSWORD) as user:
-        with Claims(user, "links", ttl=60_000) as claims:
+    with redis.Redis.from_url(guarded.url) as client:
+        with guarded.granting(exact), Claims(client, "links", ttl=60_000) as claims:
             assert claims.claim(["a"]) == [True]
             assert (claims.release(["a"]), claims.count(), claims.prune()) == (1, 0, 0)
             claims.clear()
-        with BloomClaims(user, "links", capacity=100) as filtered:
+        assert _unused(guarded, exact) == set()
+        guarded.client().config_resetstat()
+        with guarded.granting(bloom), BloomClaims(client, "links", capacity=100) as filtered:
             assert filtered.claim(["a"]) == [True]
             assert filtered.count() == 1
             filtered.clear()
+        assert _unused(guarded, bloom) == set()
 
-    assert client.acl_log() == []
-    assert {f"+{name}" for name in _used(client)} >= exact | bloom
+    assert guarded.refusals == []
 
 
 def test_idempotency_needs_the_rights_that_are_documented_beside(
     guarded: Server, start_server: StartServer, make_broker: MakeBroker, make_worker: MakeWorker
 ) -> None:
-    text = page("docs/explanation/security.md").text
-    (line,) = [line for line in text.splitlines() if "suppress-duplicates.md" in line]
-    own, locks = (re.findall(r"\+[\w|]+", part) for part in line.split(";"))
-    locker = start_server()
-    guarded.client().execute_command("ACL", "SETUSER", USER, *own)
-    if _version(locker.client()) == (7, 0):
-        locks.remove("+client|setinfo")
-    only_locks = ["reset", "on", f">{PASSWORD}", "~{*", "-@all", *locks]
-    locker.client().execute_command("ACL", "SETUSER", USER, *only_locks)
+    own, others = rights_beside(IDEMPOTENCY)
+    locker = start_server(user=lock_server_user(f"~{{{DEFAULT_NAMESPACE}:others}}:lock:*"))
     runs: list[str] = []
 
-    for masters in (None, [locker.client(username=USER, password=PASSWORD)]):
-        broker = make_broker(url=_url(guarded), namespace=DEFAULT_NAMESPACE)
-        key = "own" if masters is None else "others"
+    def send_twice(key: str, masters: list[str] | None, broker: StreamsBroker) -> None:
         broker.add_middleware(Idempotency(masters, lease=600, key_prefix=key), before=AgeLimit)
         actor = _holding(broker, runs)
         worker = make_worker(broker)
@@ -130,11 +132,17 @@ def test_idempotency_needs_the_rights_that_are_documented_beside(
             actor.send(key)
         broker.join("default", timeout=20_000)
         worker.stop()
+        broker.close()
+
+    make = partial(make_broker, url=guarded.url, namespace=DEFAULT_NAMESPACE)
+    with guarded.granting(own):
+        send_twice("own", None, make())
+    send_twice("others", [locker.url], make())
 
     assert runs == ["own", "others"]
-    assert guarded.client().acl_log() == []
-    assert locker.client().acl_log() == []
-    assert {f"+{name}" for name in _used(locker.client())} >= {*locks} - {"+eval", "+evalsha"}
+    assert (guarded.refusals, locker.refusals) == ([], [])
+    assert _unused(guarded, own) == set()
+    assert _unused(locker, others) == set()
 
 
 def _holding(broker: StreamsBroker, runs: list[str]) -> dramatiq.Actor[..., Any]:

@@ -17,6 +17,7 @@ from dramatiq_streams import Claims, InvalidOption, StreamsBroker
 from dramatiq_streams.claims.bloom import BloomClaims
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
+from tests.support.users import CLAIMS, rights_beside
 from tests.support.waiting import wait_until
 
 TTL = 60_000
@@ -25,13 +26,28 @@ LINKS = [f"https://example.com/{number}" for number in range(2_500)]
 MakeClaims = Callable[..., Claims]
 
 
+@pytest.fixture(scope="module")
+def server(server: Server) -> Iterator[Server]:
+    """The shared server, whose user has what claims of both kinds need besides."""
+    exact, bloom = rights_beside(CLAIMS)
+    with server.granting({*exact, *bloom}):
+        yield server
+
+
 @pytest.fixture
-def make_claims(redis_client: redis.Redis, namespace: str) -> Iterator[MakeClaims]:
+def client(server: Server) -> Iterator[redis.Redis]:
+    """A client of the user under test, for claims."""
+    with redis.Redis.from_url(server.url) as made:
+        yield made
+
+
+@pytest.fixture
+def make_claims(client: redis.Redis, namespace: str) -> Iterator[MakeClaims]:
     """Makes sets of claims called `links`, in the test's namespace."""
     made: list[Claims] = []
 
     def make(server: Any = None, *, name: str = "links", ttl: int = TTL) -> Claims:
-        claims = Claims(server or redis_client, name, ttl=ttl, namespace=namespace)
+        claims = Claims(server or client, name, ttl=ttl, namespace=namespace)
         made.append(claims)
         return claims
 
@@ -46,8 +62,8 @@ def claims(make_claims: MakeClaims) -> Claims:
 
 
 @pytest.fixture
-def bloom(redis_client: redis.Redis, namespace: str) -> Iterator[BloomClaims]:
-    with BloomClaims(redis_client, "links", capacity=10_000, namespace=namespace) as made:
+def bloom(client: redis.Redis, namespace: str) -> Iterator[BloomClaims]:
+    with BloomClaims(client, "links", capacity=10_000, namespace=namespace) as made:
         yield made
 
 
@@ -140,7 +156,7 @@ def test_broker_lends_its_server_and_its_namespace(broker: StreamsBroker, claims
 
 
 def test_client_that_decodes_replies_will_do(server: Server, make_claims: MakeClaims) -> None:
-    with server.client(decode_responses=True) as client:
+    with redis.Redis.from_url(server.url, decode_responses=True) as client:
         assert make_claims(client).claim(["a", "ü", "\ud800"]) == [True, True, True]
 
 
@@ -268,7 +284,7 @@ def test_bloom_filter_never_takes_an_old_key_for_a_new_one(bloom: BloomClaims) -
 def test_bloom_filter_is_one_of_potterys(
     bloom: BloomClaims, server: Server, namespace: str
 ) -> None:
-    client = redis.Redis.from_url(server.tcp_url)  # pottery's takes no unix socket
+    client = redis.Redis(port=server.port)  # pottery's takes no unix socket
     key = f"{{{namespace}:claims:links}}:bloom"
     theirs = pottery.BloomFilter(num_elements=10_000, false_positives=0.001, redis=client, key=key)
     bloom.claim(["a", "ü"])
@@ -283,14 +299,12 @@ def test_bloom_filter_is_one_of_potterys(
 
 
 def test_of_callers_of_a_bloom_filter_at_the_same_time_one_gets_each_key(
-    redis_client: redis.Redis, namespace: str
+    client: redis.Redis, namespace: str
 ) -> None:
     won = Counter[str]()
     together = threading.Barrier(4)
     # So large that no key is refused wrongly.
-    bloom = BloomClaims(
-        redis_client, "links", capacity=100_000, error_rate=1e-6, namespace=namespace
-    )
+    bloom = BloomClaims(client, "links", capacity=100_000, error_rate=1e-6, namespace=namespace)
 
     def claim_all() -> None:
         together.wait()
@@ -318,10 +332,10 @@ def test_of_callers_of_a_bloom_filter_at_the_same_time_one_gets_each_key(
     ],
 )
 def test_impossible_bloom_filter_is_refused(
-    redis_client: redis.Redis, options: dict[str, Any], told: str
+    client: redis.Redis, options: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(InvalidOption, match=told):
-        BloomClaims(redis_client, "links", **{"capacity": 100, **options})
+        BloomClaims(client, "links", **{"capacity": 100, **options})
 
 
 def test_impossible_keys_of_a_bloom_filter_are_refused(bloom: BloomClaims) -> None:

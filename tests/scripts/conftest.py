@@ -9,6 +9,7 @@ from tests.scripts.claimed import Claimed
 from tests.scripts.recorded import Recorded
 from tests.scripts.shard import Shard
 from tests.support.servers import Server
+from tests.support.users import CLAIMS, rights_beside
 
 
 @pytest.fixture
@@ -36,7 +37,15 @@ def fillable_shard(start_server: StartServer, namespace: str) -> Iterator[Shard]
 
 
 @pytest.fixture
-def claimed(empty_shard: Shard, namespace: str) -> Claimed:
+def claiming(server: Server) -> Iterator[None]:
+    """The shared server's user has what claims of both kinds need besides."""
+    exact, bloom = rights_beside(CLAIMS)
+    with server.granting({*exact, *bloom}):
+        yield
+
+
+@pytest.fixture
+def claimed(claiming: None, empty_shard: Shard, namespace: str) -> Claimed:
     """An empty set of claims."""
     return Claimed(empty_shard, namespace)
 

@@ -21,8 +21,10 @@ class Recorded:
     """The record of the key `k`, the index of running keys, and the scripts for both."""
 
     def __init__(self, server: Server, namespace: str) -> None:
-        self.client: redis.Redis = Connections(url=server.url, client=None, parameters={}).client()
-        self._executor = Executor(self.client.connection_pool)
+        of_admin = Connections(url=server.admin_url, client=None, parameters={})
+        self.client: redis.Redis = of_admin.client()
+        of_broker = Connections(url=server.url, client=None, parameters={})
+        self._executor: Executor = of_broker.shared()
         self.scripts = AllScripts(self._executor)
         self._tag = f"{{{namespace}:idempotency}}"
         self.record = self.record_of("k")

@@ -1,7 +1,11 @@
 import struct
 
+import pytest
+
 from dramatiq_streams.keys import bloom_key
 from tests.scripts.shard import Shard
+
+pytestmark = pytest.mark.usefixtures("claiming")
 
 
 def set_bits(shard: Shard, namespace: str, *offsets: tuple[int, ...]) -> bytes:

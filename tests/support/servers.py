@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -137,6 +137,31 @@ class Server:
         client = redis.Redis(unix_socket_path=self.socket, **options)
         self._clients.append(client)
         return client
+
+    @contextlib.contextmanager
+    def granting(self, rights: Iterable[str]) -> Iterator[Self]:
+        """For as long as the context lasts, its user has *rights* too, as in `+set`.
+
+        Only rights that the user does not have anyway; the default user has them all.
+        """
+        if self.user is None:
+            yield self
+            return
+        lent = [right.removeprefix("+") for right in rights]
+        if already := self.user.granted().intersection(lent):
+            raise ValueError(f"{self.user.name!r} has {already} already, and would lose it")
+        with redis.Redis(unix_socket_path=self.socket) as client:
+            client.execute_command("ACL", "SETUSER", self.user.name, *(f"+{each}" for each in lent))
+            yield self
+            client.execute_command("ACL", "SETUSER", self.user.name, *(f"-{each}" for each in lent))
+
+    @property
+    def refusals(self) -> list[dict[str, str]]:
+        """What it has refused to its user, from its `ACL LOG`; nothing for the default user."""
+        if self.user is None:
+            return []
+        with redis.Redis(unix_socket_path=self.socket, decode_responses=True) as client:
+            return [each for each in client.acl_log() if each["username"] == self.user.name]
 
     def start(self, *, wait_until_loaded: bool = True) -> None:
         """Start it, and return when it answers and has loaded its data; nothing if it runs."""

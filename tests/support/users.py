@@ -5,13 +5,18 @@ fixture `redis_client`, may do everything either way.
 """
 
 import os
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.docs.pages import page
 
 LEAST_PRIVILEGE = "least-privilege"
+
+# Rights beside those of every broker, named after the page that tells what needs them.
+IDEMPOTENCY = "suppress-duplicates.md"
+CLAIMS = "claim-many-keys.md"
 
 _PAGE = "docs/explanation/security.md"
 _NAME = "queues"
@@ -19,6 +24,8 @@ _PASSWORD = "a-password-of-yours"
 _KEYS = f"~{{{DEFAULT_NAMESPACE}:*"
 # The namespaces of the fixture `namespace`.
 _KEYS_OF_TESTS = "~{test-*:*"
+# Those of the tests of locks alone, which have no namespace.
+_LOCKS_OF_TESTS = "~{locks}:*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,10 @@ class User:
         unknown = {"+client|setinfo"} if server == "redis70" else set()
         return " ".join(("user", self.name, *(rule for rule in self.rules if rule not in unknown)))
 
+    def with_rights(self, rights: Sequence[str]) -> "User":
+        """The same user, who has *rights* too, as in `+set`."""
+        return replace(self, rules=(*self.rules, *rights))
+
     def granted(self) -> set[str]:
         """The commands it may run, as in `client|info`."""
         return {rule.removeprefix("+") for rule in self.rules if rule.startswith("+")}
@@ -54,14 +65,32 @@ def documented_user(*keys: str) -> User:
     return User(_NAME, _PASSWORD, (*rules, *keys))
 
 
-def user_under_test() -> User | None:
-    """The user that `TEST_USER` names, or None for the server's default user.
+def rights_beside(subject: str) -> list[tuple[str, ...]]:
+    """Each list of rights in the one line of the security page that links to *subject*."""
+    (line,) = [line for line in page(_PAGE).text.splitlines() if f"/{subject})" in line]
+    return [tuple(rights.split()) for rights in re.findall(r"`(\+[^`]+)`", line)]
 
-    Raises:
-        ValueError: It names another one.
-    """
+
+def lock_server_user(*keys: str) -> User:
+    """The user that the security page gives to a lock server, for *keys*, as in `~{other:*`."""
+    _, rights = rights_beside(IDEMPOTENCY)
+    reset = ("reset", "on", f">{_PASSWORD}", "resetchannels", "-@all")
+    return User("locks", _PASSWORD, (*reset, *keys, *rights))
+
+
+def user_under_test() -> User | None:
+    """The user that `TEST_USER` names, or None for the server's default user."""
+    return documented_user(_KEYS_OF_TESTS) if _is_least_privilege() else None
+
+
+def lock_server_user_under_test() -> User | None:
+    """The same for a server that does nothing but grant locks."""
+    return lock_server_user(_KEYS_OF_TESTS, _LOCKS_OF_TESTS) if _is_least_privilege() else None
+
+
+def _is_least_privilege() -> bool:
     named: str = os.environ.get("TEST_USER", "")
     allowed: Sequence[str] = ("", "default", LEAST_PRIVILEGE)
     if named not in allowed:
         raise ValueError(f"TEST_USER is {named!r}; it has to be default or {LEAST_PRIVILEGE}")
-    return documented_user(_KEYS_OF_TESTS) if named == LEAST_PRIVILEGE else None
+    return named == LEAST_PRIVILEGE

@@ -1,10 +1,12 @@
 """Five lock servers for all tests of a process; nobody stops or pauses them."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import dramatiq
 import pytest
+import redis
 from dramatiq.middleware import AgeLimit
 
 from dramatiq_streams import StreamsBroker
@@ -13,12 +15,23 @@ from dramatiq_streams.middleware import Idempotency
 from tests.conftest import MakeBroker, _new_server
 from tests.support.locking import LockServers, lock_servers
 from tests.support.servers import Server
+from tests.support.users import IDEMPOTENCY, lock_server_user_under_test, rights_beside
+
+
+@pytest.fixture(scope="module")
+def server(server: Server) -> Iterator[Server]:
+    """The shared server, whose user has what idempotency needs besides."""
+    own, _ = rights_beside(IDEMPOTENCY)
+    with server.granting(own):
+        yield server
 
 
 @pytest.fixture(scope="session")
 def _five_servers() -> Iterator[list[Server]]:
-    with lock_servers(5, _new_server) as servers:
+    make = partial(_new_server, user=lock_server_user_under_test())
+    with lock_servers(5, make) as servers:
         yield servers
+        assert [server.refusals for server in servers] == [[]] * 5
 
 
 @pytest.fixture
@@ -37,6 +50,8 @@ class IdempotentBroker(StreamsBroker):
     """A broker with `Idempotency`, and what it told."""
 
     told: list[Event]
+    #: Looks, and tampers, past the broker's own user.
+    witness: redis.Redis
     idempotency: Idempotency
 
     @property
@@ -47,7 +62,7 @@ class IdempotentBroker(StreamsBroker):
     @property
     def letters(self) -> list[dict[bytes, bytes]]:
         """Its dead letters."""
-        entries: Any = self.client.xrange(f"{{{self.namespace}:default:0}}:dead")
+        entries: Any = self.witness.xrange(f"{{{self.namespace}:default:0}}:dead")
         return [fields for _, fields in entries]
 
 
@@ -60,13 +75,14 @@ MakeIdempotent = Callable[..., IdempotentBroker]
 
 
 @pytest.fixture
-def make_idempotent(make_broker: MakeBroker) -> Iterator[MakeIdempotent]:
+def make_idempotent(make_broker: MakeBroker, redis_client: redis.Redis) -> Iterator[MakeIdempotent]:
     """Makes brokers with `Idempotency`; its options are given by name, the broker's as *broker*."""
     made: list[Idempotency] = []
 
     def make(broker: dict[str, Any] | None = None, **options: Any) -> IdempotentBroker:
         idempotent: Any = make_broker(**(broker or {}))
         idempotent.__class__ = IdempotentBroker
+        idempotent.witness = redis_client
         idempotent.idempotency = Idempotency(**options)
         made.append(idempotent.idempotency)
         idempotent.add_middleware(idempotent.idempotency, before=AgeLimit)

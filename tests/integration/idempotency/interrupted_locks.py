@@ -54,7 +54,8 @@ class Victim(threading.Thread):
         number = 0
         while not self.stopping.is_set():
             number += 1
-            lock = Redlock(f"{self.interrupts}-{number}", masters=self.masters, lease_ms=LEASE_MS)
+            key = f"{{locks}}:{self.interrupts}-{number}"
+            lock = Redlock(key, masters=self.masters, lease_ms=LEASE_MS)
             try:
                 self.taken += lock.acquire() and lock.extend()
             except Exception as error:
@@ -75,7 +76,7 @@ def main(*urls: str) -> None:
         victim.stopping.wait(random.uniform(0.001, 0.02))
     victim.stopping.set()
     victim.join(10)
-    last = Redlock("last", masters=masters, lease_ms=LEASE_MS)
+    last = Redlock("{locks}:last", masters=masters, lease_ms=LEASE_MS)
     report = {
         "is_alive": victim.is_alive(),
         "taken": victim.taken,

@@ -56,7 +56,7 @@ def start_one(broker: IdempotentBroker, gate: Gate, **options: Any) -> dramatiq.
 
 def delayed(broker: IdempotentBroker) -> list[dramatiq.Message[Any]]:
     """The messages that wait to be delivered again."""
-    packed: Any = broker.client.hvals(f"{{{broker.namespace}:default:0}}:delayed:messages")
+    packed: Any = broker.witness.hvals(f"{{{broker.namespace}:default:0}}:delayed:messages")
     return [dramatiq.Message.decode(each.partition(b":")[2]) for each in packed]
 
 

@@ -131,7 +131,7 @@ def test_what_has_failed_runs_again_and_is_done_then(
     fetch.send("a")
     join(broker)
 
-    (key,) = broker.client.keys(f"{{{broker.namespace}:idempotency}}:record:*")
+    (key,) = broker.witness.keys(f"{{{broker.namespace}:idempotency}}:record:*")
     record = broker.records.show(key.decode().partition(":record:")[2])
     assert (len(runs), record.state, record.attempts) == (3, "done", 3)
     assert broker.records.held() == []
@@ -262,7 +262,7 @@ def test_record_expires_after_the_ttl_of_message_actor_or_middleware(
     join(broker)
 
     tag = f"{{{broker.namespace}:idempotency}}:record"
-    left = [broker.client.pttl(f"{tag}:{key}") for key in ("fetch:a", "fetch:b", "plain:c")]
+    left = [broker.witness.pttl(f"{tag}:{key}") for key in ("fetch:a", "fetch:b", "plain:c")]
     assert [round(ms / 100_000) for ms in left] == [8, 7, 9]
 
 
@@ -281,7 +281,7 @@ def test_actors_and_prefixes_keep_their_keys_apart(
     join(broker)
 
     assert len(runs) == 2
-    keys: Any = broker.client.keys(f"{{{broker.namespace}:mine}}:*")
+    keys: Any = broker.witness.keys(f"{{{broker.namespace}:mine}}:*")
     assert sorted(key.rpartition(b":record:")[2] for key in keys) == [b"fetch:a", b"other:a"]
 
 
@@ -361,7 +361,7 @@ def test_large_result_is_not_kept_and_its_duplicate_is_skipped(
 
     assert [result is None for result in results] == [False, True]
     tag = f"{{{replaying.namespace}:idempotency}}:record:large:a"
-    assert replaying.client.memory_usage(tag) < 2_000
+    assert replaying.witness.memory_usage(tag) < 2_000
 
 
 def test_token_grows_with_each_attempt_also_after_the_record_is_gone(

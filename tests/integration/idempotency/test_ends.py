@@ -115,7 +115,7 @@ def test_interrupted_actor_frees_its_key_at_once(
 
     assert [type(error) for error in raised] == [interrupt]
     assert broker.records.held() == []
-    assert broker.client.keys(f"{{{broker.namespace}:idempotency}}:lock:*") == []
+    assert broker.witness.keys(f"{{{broker.namespace}:idempotency}}:lock:*") == []
 
 
 class SkipsOnce(Middleware):
@@ -204,7 +204,7 @@ def test_key_that_an_interrupt_leaves_behind_is_free_after_its_lease(
 
     assert runs == ["a"]
     assert broker.records.show("fetch:a").attempts == 2
-    assert broker.client.exists(broker.records.lock_key("fetch:a")) == 0
+    assert broker.witness.exists(broker.records.lock_key("fetch:a")) == 0
 
 
 def test_actor_that_awaits_sees_its_token(

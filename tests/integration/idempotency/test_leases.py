@@ -100,14 +100,14 @@ def test_actor_that_asked_for_it_is_interrupted_when_its_lock_is_lost(
     make_worker(broker)
     start(broker, task, idempotency_interrupt=True)
 
-    broker.client.set(lock_key(broker), "somebody else")
+    broker.witness.set(lock_key(broker), "somebody else")
     wait_until(lambda: task.raised, message="it is interrupted")
     broker.join("default", timeout=10_000)
 
     assert task.raised == [LeaseLost]
     assert task.is_lost == [True]
     assert broker.told.count(Event.LOCK_LOST) == 1
-    assert broker.client.get(lock_key(broker)) == b"somebody else"
+    assert broker.witness.get(lock_key(broker)) == b"somebody else"
 
 
 def test_actor_can_ask_whether_its_lease_is_lost(
@@ -117,7 +117,7 @@ def test_actor_can_ask_whether_its_lease_is_lost(
     make_worker(broker)
     start(broker, task)
 
-    broker.client.delete(lock_key(broker))
+    broker.witness.delete(lock_key(broker))
     wait_until(lambda: Event.LOCK_LOST in broker.told, message="it is noticed")
     task.go.set()
     broker.join("default", timeout=10_000)
@@ -139,7 +139,7 @@ def test_option_of_a_message_can_ask_for_the_interrupt(
     actor.send_with_options(args=("a",), idempotency_interrupt=True)
     wait_until(lambda: task.tokens, message="it runs")
 
-    broker.client.delete(lock_key(broker))
+    broker.witness.delete(lock_key(broker))
     wait_until(lambda: task.raised, message="it is interrupted")
 
     assert task.raised == [LeaseLost]
@@ -195,7 +195,7 @@ def test_worker_that_stops_releases_its_keys_when_its_actors_have_ended(
 
     worker.stop(timeout=10_000)
 
-    assert broker.client.exists(lock_key(broker)) == 0
+    assert broker.witness.exists(lock_key(broker)) == 0
     assert broker.records.show("run:a").state == "done"
 
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -18,7 +17,6 @@ from dramatiq_streams import InvalidOption, LocksUnavailable
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware.idempotency.masters import Masters
 from dramatiq_streams.middleware.idempotency.redlock import Redlock
-from tests.docs.pages import page
 from tests.support.locking import LEASE_MS, LockServers, is_free, known
 from tests.support.waiting import wait_until
 
@@ -350,23 +348,6 @@ def test_server_that_refuses_is_named_with_its_reason(lockers: LockServers) -> N
         lock(masters).acquire()
 
     assert "secret" not in str(told.value)
-
-
-def test_documented_rights_are_enough(lockers: LockServers) -> None:
-    (rights,) = re.findall(r"`(\+[+a-z ]+)`", page("docs/explanation/redlock.md").text)
-    for client in lockers.clients()[:3]:
-        client.acl_setuser(
-            "locker", enabled=True, nopass=True, commands=rights.split(), keys=["{locks}*"]
-        )
-    ports = [server.port for server in lockers.servers[:3]]
-    masters = lockers.masters(*(f"redis://locker:x@127.0.0.1:{port}" for port in ports))
-    mine = lock(masters)
-
-    assert known(mine.acquire)
-    assert known(mine.extend)
-    mine.release()
-
-    lockers.wait_until_empty()
 
 
 def test_what_happens_to_locks_is_told(lockers: LockServers) -> None:
