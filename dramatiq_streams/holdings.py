@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from . import clock
 from .condition import Condition
 from .messages import Entry
+from .pacing import Crew, Pace
 
 #: The most acks that one script call carries.
 ACK_LIMIT = 500
@@ -26,7 +27,10 @@ ACK_LIMIT = 500
 class Holdings:
     """The deliveries of one queue that this process has not settled."""
 
-    def __init__(self, on_settled: Callable[[Entry], None] | None = None) -> None:
+    def __init__(
+        self, on_settled: Callable[[Entry], None] | None = None, *, crew: Crew | None = None
+    ) -> None:
+        self._pace = Pace(crew or Crew())
         self._on_settled = on_settled or (lambda _entry: None)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -66,6 +70,7 @@ class Holdings:
             for entry in entries:
                 if entry in self._owners:
                     self._counts[self._owners.pop(entry)] -= 1
+                    self._pace.note_done()
                     self._on_settled(entry)
             self._notify()
 
@@ -110,7 +115,7 @@ class Holdings:
 
     def _room(self, prefetch: int, owner: object) -> int:
         acked = sum(1 for entry in self._acks if entry in self._owners)
-        return prefetch - self._counts[owner] - self._counts[None] + acked
+        return self._pace.limit(prefetch) - self._counts[owner] - self._counts[None] + acked
 
     def note_attention(self) -> None:
         """The consumer thread has looked after its queue, without an error."""
@@ -132,6 +137,7 @@ class Holdings:
                 return False
             entry.is_settled = True
             self._acks.append(entry)
+            self._pace.note_done()
             if self._unconfirmed_since_ms is None:
                 self._unconfirmed_since_ms = clock.monotonic_ms()
             if not entry.is_last:

@@ -28,6 +28,7 @@ from .isolation import Isolation
 from .options import BrokerOptions, ProducerOptions
 from .outages import Outages
 from .outbox import Outbox
+from .pacing import Crew
 from .producer import Producer
 from .queues import Queues
 from .registry import Registry
@@ -51,6 +52,7 @@ class Process:
         self._isolation = Isolation()
         self._retreat = threading.Event()
         self._outages = Outages()
+        self._crew = Crew()
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._caretaker = Caretaker(
@@ -114,6 +116,7 @@ class Process:
                 delays=self.delays,
                 dead_letters=self.dead_letters,
                 on_settled=self._isolation.leave,
+                crew=self._crew,
                 events=self._events,
             )
             found = self._settlements.setdefault(queue_name, made)
@@ -163,8 +166,9 @@ class Process:
         self.introduce(queue_name)
         self._caretaker.enter(queue_name, connection)
 
-    def advance(self) -> None:
-        """Let consumers fetch: a worker starts."""
+    def advance(self, *, threads: int) -> None:
+        """Let consumers fetch: a worker starts, with so many *threads*, or zero; see `Crew`."""
+        self._crew.threads = threads
         self._retreat.clear()
         self._outages.are_ridden_out = True
 

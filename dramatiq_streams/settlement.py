@@ -21,6 +21,7 @@ from .errors import DeliveredTooOften, DuplicateMessage, IdempotencyConflict, St
 from .events import Event, Events
 from .holdings import Holdings
 from .messages import DeliveredMessage, Entry, RetryHandOver, encode
+from .pacing import Crew
 from .queues import Queues
 
 
@@ -35,10 +36,11 @@ class Settlement:
         delays: Delays,
         dead_letters: DeadLetters,
         on_settled: Callable[[Entry], None] | None = None,
+        crew: Crew | None = None,
         events: Events | None = None,
     ) -> None:
         self.logger = get_logger(__name__, type(self))
-        self.holdings = Holdings(on_settled)
+        self.holdings = Holdings(on_settled, crew=crew)
         self.events = events or Events()
         self._queue_name = queue_name
         self._queues = queues

@@ -28,8 +28,9 @@ class HandBack(Middleware):
         self._process = process
 
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
-        """Let consumers fetch."""
-        self._process().advance()
+        """Let consumers fetch: no more than is needed, unless the user has said how much."""
+        is_default = worker.queue_prefetch == 2 * worker.worker_threads
+        self._process().advance(threads=worker.worker_threads if is_default else 0)
 
     def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:
         """Give back what waits for a thread of *worker*."""

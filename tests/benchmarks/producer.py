@@ -27,6 +27,7 @@ class Plan:
         warm_up: Messages with negative numbers that are sent before, to warm up everything.
         gap: Seconds to wait before each message, at random between these two.
         spread_ms: Delays, evenly spread from `delay_ms` to `delay_ms + spread_ms`.
+        task_spread_ms: Tasks take `task_ms`, more or less so much, at random.
     """
 
     count: int
@@ -38,6 +39,7 @@ class Plan:
     spread_ms: int = 0
     lane: str | None = None
     task_ms: int = 0
+    task_spread_ms: int = 0
 
     def to_json(self) -> str:
         """This plan, for the producer's command line."""
@@ -74,13 +76,17 @@ class Produced:
         return cls(told["began"], told["ended"], told["cpu"], sent_at, delays)
 
 
+def _task_ms(plan: Plan) -> int:
+    return plan.task_ms + random.randint(-plan.task_spread_ms, plan.task_spread_ms)
+
+
 def main(result: Path, plan: Plan) -> None:
     """Send what *plan* says and write *result* when all is sent."""
     from tests.benchmarks.app import system
     from tests.benchmarks.systems.interface import Send
 
     sends = [
-        Send(number, wait, delay_ms, plan.lane, plan.task_ms)
+        Send(number, wait, delay_ms, plan.lane, _task_ms(plan))
         for number, wait, delay_ms in _schedule(plan)
     ]
     sent_at = array("d")
