@@ -46,3 +46,19 @@ def test_urls_are_for_the_user_and_clients_are_not(
     assert StreamsBroker(url=own.url).client.get("{test-1:any}") is None
     with pytest.raises(NoPermissionError):
         StreamsBroker(url=own.url).client.get("any")
+
+
+def test_lent_rights_last_as_long_as_they_are_lent(start_server: StartServer) -> None:
+    own = start_server(user=documented_user())
+    key = "{dramatiq-streams:any}"
+
+    with redis.Redis.from_url(own.url) as client:
+        with own.granting(["+set"]):
+            assert client.set(key, 1)
+        with pytest.raises(NoPermissionError):
+            client.set(key, 2)
+        with pytest.raises(ValueError, match="has {'get'} already"), own.granting(["+get"]):
+            pytest.fail("it would be taken away at the end")
+        assert client.get(key) == b"1"
+
+    assert [each["object"] for each in own.refusals] == ["set"]
