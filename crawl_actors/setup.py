@@ -40,7 +40,7 @@ def _own_broker() -> StreamsBroker:
     So the command starts without the embedded server too, and refuses a run only if it needs one.
     """
     if is_command() and not has_server() and environment.url.startswith("embedded:"):
-        return make_broker(replace(environment, url="redis://localhost:0"))
+        return make_broker(replace(environment, url="redis://localhost:1"))
     return make_broker(environment)
 
 

