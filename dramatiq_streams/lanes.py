@@ -120,8 +120,12 @@ class Credits:
         """Take off what was read of each lane.
 
         A lane that had less than it was owed starts anew; one that the budget did not reach,
-        because higher lanes were owed all of it, stays owed.
+        because higher lanes were owed all of it, stays owed. When nothing was there, or the queue
+        is paused, nothing is owed to anybody.
         """
+        if not any(counts):
+            self._earned = [0.0] * len(self._earned)
+            return
         left = self._budget
         for index, count in enumerate(counts):
             reached = min(int(self._earned[index]), left)

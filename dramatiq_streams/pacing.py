@@ -27,6 +27,8 @@ class Crew:
 
     #: Zero while no Worker runs, and where its prefetch was chosen by the user: then that counts.
     threads: int = 0
+    #: An idle consumer takes up to one message of each lane at once.
+    lanes: int = 1
 
 
 class Pace:
@@ -49,4 +51,4 @@ class Pace:
         if not self._crew.threads:
             return prefetch
         ahead = int(REFILL_MS / max(self._interval_ms, 0.001))
-        return min(self._crew.threads + ahead, prefetch)
+        return min(max(self._crew.threads + ahead, self._crew.lanes), prefetch)

@@ -52,7 +52,7 @@ class Process:
         self._isolation = Isolation()
         self._retreat = threading.Event()
         self._outages = Outages()
-        self._crew = Crew()
+        self._crew = Crew(lanes=len(options.lanes.names))
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._caretaker = Caretaker(

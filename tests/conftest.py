@@ -196,13 +196,22 @@ def broker(make_broker: MakeBroker) -> "StreamsBroker":
 
 @pytest.fixture
 def make_worker(make_broker: MakeBroker) -> Iterator[MakeWorker]:
-    """Starts workers in this process: `make_worker(broker, threads=2, timeout=50)`."""
+    """Starts workers in this process: `make_worker(broker, threads=2, timeout=50, prefetch=5)`.
+
+    Without a `prefetch` it is dramatiq's, and the broker holds less while tasks are long.
+    """
     workers: list[dramatiq.Worker] = []
 
     def make(
-        broker: dramatiq.Broker, *, threads: int = 2, timeout: int = 50, **options: Any
+        broker: dramatiq.Broker,
+        *,
+        threads: int = 2,
+        timeout: int = 50,
+        prefetch: int = 0,
+        **options: Any,
     ) -> dramatiq.Worker:
         worker = dramatiq.Worker(broker, worker_threads=threads, worker_timeout=timeout, **options)
+        worker.queue_prefetch = prefetch or worker.queue_prefetch
         workers.append(worker)
         worker.start()
         return worker

@@ -171,8 +171,8 @@ def test_server_restarted_during_work_runs_each_message_once(
         runs.append(number)
 
     broker.enqueue_many([work.message(number) for number in range(8)])
-    worker = make_worker(broker, threads=2)
-    wait_until(lambda: worker.workers[0].work_queue.qsize() == 2, message="four are prefetched")
+    worker = make_worker(broker, threads=2, prefetch=5)
+    wait_until(lambda: worker.workers[0].work_queue.qsize() == 3, message="five are prefetched")
     own_server.restart()
     proceed.set()
     wait_until(lambda: len(runs) >= 8, timeout=20)
@@ -215,8 +215,8 @@ def test_stopped_worker_gives_back_what_it_did_not_start(
         proceed.wait(20)
 
     broker.enqueue_many([work.message(number) for number in range(20)])
-    worker = make_worker(broker, threads=2)
-    wait_until(lambda: len(started) == 2 and len(queue.held()) == 4)
+    worker = make_worker(broker, threads=2, prefetch=5)
+    wait_until(lambda: len(started) == 2 and len(queue.held()) == 5)
     stopping = threading.Thread(target=worker.stop)
     stopping.start()
     wait_until(lambda: not any(thread.running for thread in worker.workers))
@@ -244,8 +244,8 @@ def test_worker_stops_in_order_with_the_server_gone(
         proceed.wait(20)
 
     broker.enqueue_many([work.message() for _ in range(6)])
-    worker = make_worker(broker, threads=2)
-    wait_until(lambda: worker.workers[0].work_queue.qsize() == 2)
+    worker = make_worker(broker, threads=2, prefetch=5)
+    wait_until(lambda: worker.workers[0].work_queue.qsize() == 3)
     own_server.kill()
     proceed.set()
 

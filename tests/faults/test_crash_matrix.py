@@ -22,6 +22,8 @@ from tests.support.waiting import wait_until
 
 NOTES, RETRIES, DELAYS, FAILURES = 200, 40, 40, 10
 THREADS = 4
+#: Chosen, and not dramatiq's own: then long tasks do not keep it down.
+PREFETCH = 2 * THREADS + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,16 @@ def _die(scene: Scene, point: Point) -> None:
     if not point.is_stopping:
         scene.journal.allow("die")
     command = scene.start_victim(
-        die_at=point.die_at, processes=2, threads=THREADS, wait=point.is_stopping
+        die_at=point.die_at,
+        processes=2,
+        threads=THREADS,
+        prefetch=PREFETCH,
+        wait=point.is_stopping,
     )
     if point.is_stopping:
         busy = 2 * THREADS
         wait_until(lambda: scene.journal.counts("started").total() == busy, message="busy")
-        scene.wait_until_pending(2 * busy)
+        scene.wait_until_pending(2 * PREFETCH)
         scene.journal.allow("die")
         os.kill(command.pid, signal.SIGTERM)
     wait_until(lambda: scene.journal.pids("victim", "died"), timeout=15, message="it has died")

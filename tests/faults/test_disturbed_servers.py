@@ -9,7 +9,7 @@ import dramatiq.errors
 import pytest
 
 from tests.faults.conftest import Stage
-from tests.faults.scene import Scene
+from tests.faults.scene import READS_BLOCKED, Scene
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
@@ -153,7 +153,7 @@ def test_message_whose_server_forgot_it_is_finished_in_peace(
     stage: Stage, own_server: Server
 ) -> None:
     scene = stage(own_server)
-    victim = scene.start_victim()
+    victim = scene.start_victim(prefetch=READS_BLOCKED)
     scene.actors.hold.send("forgotten")
     scene.wait_until_started("forgotten")
 

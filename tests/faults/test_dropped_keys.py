@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import dramatiq.worker
 import pytest
 
 from tests.faults.conftest import Stage
@@ -87,8 +88,9 @@ def test_purged_queue_is_served_again(scene: Scene, threads: int) -> None:
 
 
 def test_message_that_was_purged_while_it_ran_is_finished_in_peace(
-    scene: Scene, caplog: pytest.LogCaptureFixture
+    scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(dramatiq.worker, "QUEUE_PREFETCH", 3)
     worker = scene.start_survivor(threads=1, timeout=1_000)
     scene.actors.hold.send("purged")
     scene.wait_until_started("purged")

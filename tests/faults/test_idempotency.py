@@ -226,7 +226,7 @@ def test_message_is_acknowledged_only_when_its_key_is_done(far: Play, proxy: Fau
     far.send("hold")
     scene.wait_until_started("k")
 
-    proxy.drop_before(script("record_finish"), times=4)
+    proxy.drop_before(script("record_finish"), times=8)
     scene.journal.allow("go")
     wait_until(lambda: proxy.counts["drop_before"] >= 2, message="it could not be completed")
     states = {far.record("hold").state for _ in range(5)}

@@ -152,9 +152,10 @@ def test_terminated_workers_finish_and_give_back_what_they_did_not_start(
     queue: QueueState,
 ) -> None:
     broker.enqueue_many(new_message(number, 4, actor="hold") for number in range(20))
-    command = cli(WORKERS, processes=1, threads=2)
+    prefetch = {"dramatiq_queue_prefetch": "5"}
+    command = cli(WORKERS, processes=1, threads=2, environment=prefetch)
     wait_until(lambda: len(runs.counts()) == 2)
-    wait_until(lambda: len(queue.held()) == 4, message="two more are prefetched")
+    wait_until(lambda: len(queue.held()) == 5, message="three more are prefetched")
 
     os.kill(command.pid, signal.SIGTERM)
     # Not `stop`: a second signal would end it by force.

@@ -52,6 +52,13 @@ def test_quick_tasks_are_noticed_within_a_hundred_after_a_rest(work: Work) -> No
     assert work.done_every(0.1, count=100) == PREFETCH
 
 
+def test_an_idle_consumer_may_take_a_message_of_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    pace = Pace(Crew(threads=2, lanes=3))
+
+    assert pace.limit(4) == 3
+    assert pace.limit(2) == 2
+
+
 def test_without_a_worker_or_with_a_prefetch_of_its_own_nothing_is_limited(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

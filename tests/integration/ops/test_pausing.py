@@ -59,22 +59,26 @@ def test_blocked_consumer_gets_nothing_while_its_queue_is_paused(
     wait_until(lambda: sorted(done) == [1, 2, 3], timeout=1)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 8])
 def test_consumer_that_starts_in_a_pause_waits_for_its_end(
     broker: StreamsBroker,
     make_worker: MakeWorker,
     queue: QueueState,
     done: list[int],
     run: RunCommand,
+    threads: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     send(broker, 1)
     run("queue", "pause", "--all")
 
-    make_worker(broker)
-    wait_until(lambda: run("workers", "--json").json["workers"])
+    make_worker(broker, threads=threads)
+    wait_until(lambda: run("health").code == 0, message="it looks after its queue")
 
     assert queue.pending() == {}
     run("queue", "resume", "--all")
     wait_until(lambda: done == [1], timeout=1)
+    assert "CRITICAL" not in {record.levelname for record in caplog.records}
 
 
 def test_messages_that_run_go_on_to_their_end(
