@@ -63,6 +63,7 @@ def test_blocked_consumer_gets_nothing_while_its_queue_is_paused(
 def test_consumer_that_starts_in_a_pause_waits_for_its_end(
     broker: StreamsBroker,
     make_worker: MakeWorker,
+    *,
     queue: QueueState,
     done: list[int],
     run: RunCommand,
@@ -217,6 +218,27 @@ def test_pausing_twice_changes_nothing_and_says_so(broker: StreamsBroker, run: R
     assert third.out == "Queue default: resumed.\n"
     assert fourth.out == "Queue default: was not paused.\n"
     assert (first.code, second.code, third.code, fourth.code) == (0, 0, 0, 0)
+
+
+def test_queue_that_was_never_used_is_known_once_it_is_paused(run: RunCommand) -> None:
+    paused = run("queue", "pause", "--queue", "new", "--lanes", "high,low")
+    [state] = run("stats", "--json").json["queues"]
+    resumed = run("queue", "resume", "--queue", "new")
+
+    assert (paused.code, paused.out) == (0, "Queue new: paused.\n")
+    assert (state["queue"], [lane["lane"] for lane in state["lanes"]]) == ("new", ["high", "low"])
+    assert (resumed.code, resumed.out) == (0, "Queue new: resumed.\n")
+
+
+def test_pause_with_other_lanes_leaves_those_that_the_broker_has_told(
+    broker: StreamsBroker, run: RunCommand
+) -> None:
+    send(broker, 1)
+    told = run("stats", "--json").json["queues"][0]["lanes"]
+
+    run("queue", "pause", "--queue", "default", "--lanes", "other")
+
+    assert run("stats", "--json").json["queues"][0]["lanes"] == told
 
 
 @pytest.mark.parametrize("action", ["pause", "resume", "purge"])
