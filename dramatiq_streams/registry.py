@@ -76,6 +76,11 @@ class Registry:
         if fields:
             self._runs.execute("HSET", self._key, *fields)
 
+    def note_new(self, registration: Registration) -> None:
+        """Write *registration*, unless its queue is there: what a broker has told is better."""
+        if self._runs.execute("HGET", self._key, registration.queue_name) is None:
+            self.note([registration])
+
     def introduce(self, registration: Registration) -> None:
         """Write *registration*, once in the life of this object. Never fails for the server's sake.
 

@@ -11,7 +11,7 @@ from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.inspector import Inspector
 from dramatiq_streams.pauses import Pauses
 from dramatiq_streams.queues import Queues
-from dramatiq_streams.registry import Registration
+from dramatiq_streams.registry import Registration, Registry
 
 _HELP = {
     "pause": "deliver nothing any more; what runs runs to its end",
@@ -38,6 +38,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def _pause(arguments: argparse.Namespace) -> int:
     def pause(place: Place, queue: Registration) -> bool:
+        # First, so that whatever is paused is found again.
+        Registry(place.executor, place.namespace).note_new(queue)
         return Pauses(place.executor, place.scope(queue)).pause(queue.queue_name)
 
     return _change(arguments, pause, ("paused", "was paused already"))
