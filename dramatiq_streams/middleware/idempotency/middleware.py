@@ -151,7 +151,7 @@ class Idempotency(Middleware):
         try:
             request = self._requests.of(broker, message)
             if request is not None:
-                self._refusals(broker).check_deliveries(message)
+                self._refusals(broker).check_deliveries(message, key=request.key)
                 self._run_or_refuse(broker, message, request)
         except MiddlewareError:
             raise
@@ -208,7 +208,7 @@ class Idempotency(Middleware):
                 return
             is_waiting = isinstance(claim, Busy) and self.options.on_busy is OnBusy.WAIT
             if not is_waiting or clock.monotonic_ms() >= deadline_ms:
-                self._refusals(broker).refuse(message, claim)
+                self._refusals(broker).refuse(message, claim, key=request.key)
             time.sleep(POLL_MS / 1000)
 
     def _complete(

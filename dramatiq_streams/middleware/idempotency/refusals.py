@@ -31,7 +31,7 @@ class Refusals:
         self._broker = broker
         self._options = options
 
-    def check_deliveries(self, message: DeliveredMessage) -> None:
+    def check_deliveries(self, message: DeliveredMessage, *, key: str) -> None:
         """Refuse what has killed its worker too often; its deferrals have hidden that.
 
         Raises:
@@ -39,13 +39,12 @@ class Refusals:
         """
         most = self._broker.options.max_deliveries
         if deliveries_of(message) > most:
-            message.fail()
-            raise DeliveredTooOften(
-                f"It was delivered {most} times, and its worker died each time."
-            )
+            text = f"It was delivered {most} times, and its worker died each time."
+            self._bury(message, text, key)
+            raise DeliveredTooOften(text)
 
-    def refuse(self, message: DeliveredMessage, refusal: Refusal) -> NoReturn:
-        """Refuse *message*.
+    def refuse(self, message: DeliveredMessage, refusal: Refusal, *, key: str) -> NoReturn:
+        """Refuse *message*, which has *key*, and log why: dramatiq's own line is the same for all.
 
         Raises:
             SkipMessage: It is acknowledged, or was deferred; failed, it becomes a dead letter.
@@ -53,19 +52,17 @@ class Refusals:
         """
         match refusal:
             case Done():
-                self._skip_duplicate(message, refusal)
-            case Busy() if self._options.on_busy is OnBusy.SKIP:
-                self._tell(Event.DUPLICATE_SKIPPED, message)
-                raise SkipMessage("Another worker runs a message with the same key.")
+                self._skip_duplicate(message, refusal, key)
             case Busy():
-                self._defer(message, wait_ms(refusal.left_ms, deferrals_of(message)))
+                self._skip_or_defer(message, refusal, key)
             case Conflict():
                 self._tell(Event.KEY_CONFLICT, message)
-                message.fail()
-                raise IdempotencyConflict(
+                text = (
                     f"Message {refusal.message_id} has the same idempotency key, and other"
                     " arguments."
                 )
+                self._bury(message, text, key)
+                raise IdempotencyConflict(text)
             case Unavailable() if self._options.on_unavailable is OnUnavailable.DEFER:
                 self.logger.warning("Message %s waits for locks: %s", message, refusal.why)
                 self._defer(message, wait_ms(self._options.lease_ms, deferrals_of(message) + _AWAY))
@@ -81,22 +78,45 @@ class Refusals:
         self.logger.warning("The record of message %s cannot be reached: %s", message, error)
         self._defer(message, UNREACHABLE_MS)
 
-    def _skip_duplicate(self, message: DeliveredMessage, done: Done) -> NoReturn:
+    def _skip_duplicate(self, message: DeliveredMessage, done: Done, key: str) -> NoReturn:
         self._tell(Event.DUPLICATE_SKIPPED, message)
+        name = message.message_id
         text = f"Message {done.message_id} with the same idempotency key is done."
-        if done.message_id == message.message_id:
+        if done.message_id == name:
+            self.logger.info("Key %r: message %s is done already, skipped.", key, name)
             # It was delivered again after it was done: what it had to store is stored.
             silence(message)
             raise SkipMessage(text)
         if self._options.on_duplicate is OnDuplicate.RAISE:
-            message.fail()
+            self._bury(message, text, key)
             raise DuplicateMessage(text)
+        self.logger.info(
+            "Key %r: message %s is a duplicate of message %s, skipped.", key, name, done.message_id
+        )
         if self._options.on_duplicate is OnDuplicate.REPLAY and done.result is not None:
             replays = Replays.of(self._broker, message)
             if replays is not None:
                 replays.replay(message, done.result)
                 silence(message)
         raise SkipMessage(text)
+
+    def _skip_or_defer(self, message: DeliveredMessage, busy: Busy, key: str) -> NoReturn:
+        name = message.message_id
+        if self._options.on_busy is OnBusy.SKIP:
+            self._tell(Event.DUPLICATE_SKIPPED, message)
+            self.logger.info("Key %r: another worker has it, message %s is skipped.", key, name)
+            raise SkipMessage("Another worker runs a message with the same key.")
+        delay_ms = wait_ms(busy.left_ms, deferrals_of(message))
+        self.logger.debug(
+            "Key %r: another worker has it, message %s waits for %d ms.", key, name, delay_ms
+        )
+        self._defer(message, delay_ms)
+
+    def _bury(self, message: DeliveredMessage, why: str, key: str) -> None:
+        self.logger.warning(
+            "Key %r: message %s becomes a dead letter: %s", key, message.message_id, why
+        )
+        message.fail()
 
     def _defer(self, message: DeliveredMessage, delay_ms: int) -> NoReturn:
         self._tell(Event.DEFERRED, message)

@@ -1,5 +1,6 @@
 """Messages with a key that somebody else runs: they wait without using anything up."""
 
+import logging
 import threading
 from typing import Any
 
@@ -10,6 +11,7 @@ from dramatiq.results.backends import RedisBackend
 
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware.idempotency.deferring import DEFERRALS, DELIVERIES
+from dramatiq_streams.middleware.idempotency.refusals import Refusals
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
 from tests.integration.idempotency.conftest import (
@@ -79,6 +81,37 @@ def test_busy_message_is_deferred_and_uses_up_no_retry_and_no_delivery(
     assert waiting.options[DEFERRALS] == 1
     assert (gate.started, gate.ended) == ([1], [1])
     assert broker.told.count(Event.DUPLICATE_SKIPPED) == 1
+
+
+@pytest.mark.parametrize(
+    ("on_busy", "level", "deed"), [("defer", "DEBUG", "waits for"), ("skip", "INFO", "is skipped")]
+)
+def test_log_says_what_becomes_of_a_busy_message(
+    *,
+    make_idempotent: MakeIdempotent,
+    make_worker: MakeWorker,
+    gate: Gate,
+    caplog: pytest.LogCaptureFixture,
+    on_busy: str,
+    level: str,
+    deed: str,
+) -> None:
+    caplog.set_level(logging.DEBUG, logger=Refusals.__module__)
+    broker = make_idempotent(on_busy=on_busy)
+    make_worker(broker)
+    actor = start_one(broker, gate)
+
+    second = actor.send("a", 1)
+    said = wait_until(
+        lambda: [each for each in caplog.records if each.name.startswith(Refusals.__module__)],
+        message="something is logged",
+    )
+    gate.is_open.set()
+    broker.join("default", timeout=10_000)
+
+    text = f"Key 'gate:a': another worker has it, message {second.message_id} {deed}"
+    assert said[0].levelname == level
+    assert said[0].getMessage().startswith(text)
 
 
 def test_deferred_message_runs_when_the_first_one_fails(

@@ -1,6 +1,7 @@
 """Messages with a key that is done: not run again."""
 
 import itertools
+import logging
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +16,7 @@ from prometheus_client import CollectorRegistry
 from dramatiq_streams.events import Event
 from dramatiq_streams.metrics import Metrics
 from dramatiq_streams.middleware import Idempotency, current_fencing_token
+from dramatiq_streams.middleware.idempotency.refusals import Refusals
 from dramatiq_streams.middleware.idempotency.replays import REPLAY_LIMIT
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
@@ -116,6 +118,61 @@ def test_key_with_other_arguments_is_a_dead_letter_at_once(
     assert b"retries" not in fields[b"m"]
     assert runs == [("a", 0)]
     assert Event.KEY_CONFLICT in broker.told
+
+
+@pytest.mark.parametrize(
+    ("on_duplicate", "argument", "level", "line"),
+    [
+        ("skip", 0, "INFO", "message {second} is a duplicate of message {first}, skipped."),
+        ("replay", 0, "INFO", "message {second} is a duplicate of message {first}, skipped."),
+        (
+            "raise",
+            0,
+            "WARNING",
+            (
+                "message {second} becomes a dead letter:"
+                " Message {first} with the same idempotency key is done."
+            ),
+        ),
+        (
+            "skip",
+            2,
+            "WARNING",
+            (
+                "message {second} becomes a dead letter:"
+                " Message {first} has the same idempotency key, and other arguments."
+            ),
+        ),
+    ],
+)
+def test_log_tells_a_harmless_duplicate_from_a_dead_letter(
+    *,
+    make_idempotent: MakeIdempotent,
+    make_worker: MakeWorker,
+    runs: Runs,
+    caplog: pytest.LogCaptureFixture,
+    on_duplicate: str,
+    argument: int,
+    level: str,
+    line: str,
+) -> None:
+    caplog.set_level(logging.INFO, logger=Refusals.__module__)
+    broker = make_idempotent(on_duplicate=on_duplicate)
+    if on_duplicate == "replay":
+        broker.add_middleware(Results(backend=RedisBackend(client=broker.witness)))
+    fetch = declare(broker, runs, idempotency_key="{url}")
+    make_worker(broker)
+    first = fetch.send("a")
+    join(broker)
+
+    second = fetch.send("a", argument)
+    join(broker)
+
+    said = [record for record in caplog.records if record.name.startswith(Refusals.__module__)]
+    expected = line.format(first=first.message_id, second=second.message_id)
+    assert [(record.levelname, record.getMessage()) for record in said] == [
+        (level, f"Key 'fetch:a': {expected}")
+    ]
 
 
 def test_what_has_failed_runs_again_and_is_done_then(
