@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code = int(chosen.run(chosen))
         sys.stdout.flush()
-    except InvalidOption as error:
+    except (InvalidOption, ImportError) as error:
+        # What an import says is what a URL or an option needs: the extra `embedded`, for one.
         return _fail(f"error: {error}", USAGE)
     except (BrokerConnectionError, StreamsError) as error:
         return _fail(f"the server cannot be reached or refuses: {error}", UNREACHABLE)

