@@ -40,6 +40,11 @@ class Lock:
         """The actor, whose name each key begins with."""
         return self.key.partition(":")[0]
 
+    @property
+    def is_free(self) -> bool:
+        """Whether nobody has it: the record of a key that was released."""
+        return isinstance(self.source, Record) and self.source.is_free
+
     def view(self, now_ms: int) -> dict[str, Any]:
         """Its fields as JSON has them."""
         record = self.source if isinstance(self.source, Record) else None

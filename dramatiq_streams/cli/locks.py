@@ -19,6 +19,7 @@ from dramatiq_streams.cli.printing import (
 )
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.middleware.idempotency.options import DEFAULT_PREFIX
+from dramatiq_streams.middleware.idempotency.records import State
 
 _HEADINGS = ("kind", "queue", "key", "message", "ends in", "state", "worker")
 _ACTIONS = {
@@ -105,7 +106,7 @@ def _show(arguments: argparse.Namespace) -> int:
         print_json({"locks": views, "missing": missing})
     else:
         for view in views:
-            print_fields({name: value for name, value in view.items() if value is not None})
+            print_fields(_shown(view))
         for key in missing:
             print(f"{key}: {_SENTENCES['missing']}")
     return NEGATIVE if missing else FINE
@@ -124,7 +125,7 @@ def _release(arguments: argparse.Namespace) -> int:
         # All of them first: to free them while they are listed would skip some.
         locks += [] if arguments.keys else list(search.held(wanted))
         for lock in locks:
-            outcome = "would be released"
+            outcome = "missing" if lock.is_free else "would be released"
             if not arguments.dry_run:
                 outcome = "released" if search.release(lock) else "missing"
             results.append(_result(lock, outcome))
@@ -154,6 +155,8 @@ def _report(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> Non
     done = sum(result["outcome"] != "missing" for result in results)
     deed = "would be released" if arguments.dry_run else "released"
     print(f"{counted(done, 'key')} {deed}.")
+    if not results:
+        print("Idempotency keys that are done or have failed are found by their names only.")
 
 
 def _wanted(arguments: argparse.Namespace) -> LockFilter:
@@ -167,6 +170,13 @@ def _require_choice(arguments: argparse.Namespace) -> None:
     has_filter = bool(arguments.actor or arguments.text or arguments.kind or arguments.queue)
     if sum((bool(arguments.keys), has_filter and not arguments.keys, arguments.all)) != 1:
         raise InvalidOption("Say which keys: by name, by a filter, or --all.")
+
+
+def _shown(view: dict[str, Any]) -> dict[str, Any]:
+    fields = {name: value for name, value in view.items() if value is not None}
+    if view["state"] == State.PENDING:
+        fields["state"] = f"{State.PENDING} (free: nothing runs under this key, or is done)"
+    return fields
 
 
 def _row(view: dict[str, Any]) -> tuple[object, ...]:

@@ -7,14 +7,15 @@ KEYS
 ARGV
   key  str  the key
 RETURNS
-  int    1, or 0 when there is no such record
+  int    1, or 0 when there is no such record, or it is free for any message already
 ]]
 
 local record, running = KEYS[1], KEYS[2]
 local key = ARGV[1]
 
 redis.call("ZREM", running, key)
-if redis.call("EXISTS", record) == 0 then
+local found = redis.call("HMGET", record, "state", "arguments")
+if not found[1] or (found[1] == "pending" and not found[2]) then
     return 0
 end
 redis.call("HSET", record, "state", "pending")

@@ -27,3 +27,15 @@ def test_key_without_a_record_is_not_made(recorded: Recorded) -> None:
 
     assert done == 0
     assert recorded.fields() == {}
+
+
+def test_key_that_is_free_already_is_told_and_stays_as_it_is(recorded: Recorded) -> None:
+    recorded.seed("done")
+    reset = recorded.scripts.record_reset
+    reset(record=recorded.record, running=recorded.running, key="k")
+    before = recorded.fields()
+
+    done = reset(record=recorded.record, running=recorded.running, key="k")
+
+    assert done == 0
+    assert recorded.fields() == before

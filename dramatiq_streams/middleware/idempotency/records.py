@@ -79,10 +79,14 @@ Standing = Free | Started | Done | Busy | Conflict
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the server knows of a key; times are server milliseconds, None before they come."""
+    """What the server knows of a key; times are server milliseconds, None before they come.
+
+    *arguments* is the hash of those that it is for: empty when it was freed.
+    """
 
     key: str
     state: State
+    arguments: str
     token: int | None
     attempts: int
     owner: str
@@ -92,6 +96,11 @@ class Record:
     started_ms: int | None
     finished_ms: int | None
     lease_end_ms: int | None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it was freed, for a message with any arguments."""
+        return self.state is State.PENDING and not self.arguments
 
 
 class Records:
@@ -179,7 +188,7 @@ class Records:
         return _read(key, _mapping(reply)) if reply else None
 
     def release(self, key: str) -> bool:
-        """Free *key*, whatever became of it, for the next message; False if it has no record.
+        """Free *key*, whatever became of it, for the next message; False if it is free already.
 
         Its lock, if somebody holds it, is not touched: its holder lets it go when it notices, at
         the latest after a third of its lease. What the holder completes later is refused.
@@ -237,6 +246,7 @@ def _read(key: str, fields: Mapping[str, bytes]) -> Record:
     return Record(
         key=key,
         state=State(text("state")),
+        arguments=text("arguments"),
         token=number("token"),
         attempts=number("attempts") or 0,
         owner=text("owner"),

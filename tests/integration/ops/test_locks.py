@@ -118,7 +118,7 @@ def test_what_is_free_or_over_is_not_listed(
         (["--actor", "other", "--actor", "nobody"], ["other:22"]),
         (["--text", ":22"], ["work:22", "other:22"]),
         (["--text", "M7"], ["work:1"]),
-        (["--text", "22", "--actor", "work"], ["work:22"]),
+        (["--text", ":22", "--actor", "work"], ["work:22"]),
         (["--key-prefix", "elsewhere", "--kind", "idempotency"], []),
     ],
 )
@@ -249,6 +249,35 @@ def test_released_record_lets_the_next_message_run(records: Records, run: RunCom
 
     assert result.code == 0
     assert records.held() == []
+
+
+def test_key_that_was_released_is_missing_and_shown_as_free(
+    records: Records, run: RunCommand
+) -> None:
+    run_under(records, "work:1", "m7")
+    first = run("locks", "release", "work:1")
+
+    tried = run("locks", "release", "work:1", "--dry-run")
+    second = run("locks", "release", "work:1")
+    shown = run("locks", "show", "work:1")
+
+    assert (first.code, first.out.splitlines()[-1]) == (0, "1 key released.")
+    assert (tried.code, tried.out.splitlines()[-1]) == (1, "0 keys would be released.")
+    assert (second.code, second.out.splitlines()[-1]) == (1, "0 keys released.")
+    assert "work:1: nobody has this key" in second.out
+    assert "state: pending (free" in shown.out
+    assert run("locks", "show", "work:1", "--json").json["locks"][0]["state"] == "pending"
+
+
+def test_filter_that_finds_nothing_says_which_keys_it_cannot_find(
+    records: Records, run: RunCommand
+) -> None:
+    run_under(records, "work:1", "m7")
+
+    result = run("locks", "release", "--actor", "other")
+
+    assert result.code == 0
+    assert "0 keys released.\nIdempotency keys that are done or have failed" in result.out
 
 
 def test_key_that_nobody_has_is_no_success(work: dramatiq.Actor[Any, Any], run: RunCommand) -> None:
