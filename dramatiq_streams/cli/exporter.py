@@ -9,8 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, start_http_server
 
-from dramatiq_streams.cli.place import FINE, add_place
-from dramatiq_streams.connections import Connections
+from dramatiq_streams.cli.place import FINE, add_place, connections_to
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.metrics.collector import QueueCollector
 from dramatiq_streams.options import checked_namespace
@@ -50,8 +49,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit code."""
     namespace = checked_namespace(arguments.namespace)
-    connections = Connections(url=arguments.url, client=None, parameters={})
-    executor = connections.shared()
+    executor = connections_to(arguments.url).shared()
     registry = CollectorRegistry()
     registry.register(QueueCollector(executor, namespace))
     stopping = threading.Event()

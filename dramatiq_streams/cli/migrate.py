@@ -13,9 +13,8 @@ import dramatiq.broker
 from dramatiq_streams import clock
 from dramatiq_streams.broker import StreamsBroker
 from dramatiq_streams.cli.amounts import count, duration_ms
-from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, opened
+from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, connections_to, opened
 from dramatiq_streams.cli.printing import counted, print_json, print_table
-from dramatiq_streams.connections import Connections
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.migration.layout import State
@@ -127,8 +126,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit code."""
     source_namespace = _source_namespace(arguments)
     names = [checked_queue_name(name) for name in arguments.names]
-    connections = Connections(url=arguments.source, client=None, parameters={})
-    executor = connections.shared()
+    executor = connections_to(arguments.source).shared()
     try:
         with opened(arguments) as place:
             source = Source(

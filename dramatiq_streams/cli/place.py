@@ -10,7 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from dramatiq.errors import ConnectionFailed
+
 from dramatiq_streams.connections import Connections
+from dramatiq_streams.embedded.url import SCHEME, directory_of
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.lanes import Lanes
@@ -104,6 +107,22 @@ class Place:
         raise InvalidOption(f"Name one queue with --queue: there are {names}.")
 
 
+def connections_to(url: str) -> Connections:
+    """How to reach *url*, if there can be a server: no command makes an embedded one of its own.
+
+    Raises:
+        InvalidOption: *url* is not possible.
+        ConnectionFailed: It names a directory that is not there.
+    """
+    connections = Connections(url=url, client=None, parameters={})
+    if url.startswith(SCHEME) and not os.path.isdir(directory := directory_of(url)):
+        raise ConnectionFailed(
+            f"{url} means the directory {directory!r}, which does not exist."
+            " It is made by the first program that sends or works there."
+        )
+    return connections
+
+
 @contextmanager
 def opened(arguments: argparse.Namespace) -> Iterator[Place]:
     """Connect as *arguments* say, and find the queues.
@@ -116,8 +135,7 @@ def opened(arguments: argparse.Namespace) -> Iterator[Place]:
     names = [checked_queue_name(name) for name in getattr(arguments, "queue", [])]
     given = _lanes(getattr(arguments, "lanes", None))
     _import(getattr(arguments, "module", None))
-    connections = Connections(url=arguments.url, client=None, parameters={})
-    executor = connections.shared()
+    executor = connections_to(arguments.url).shared()
     try:
         known = Registry(executor, namespace).queues()
         yield Place(executor, namespace, tuple(_chosen(known, names, given, namespace)))

