@@ -10,6 +10,7 @@ from types import ModuleType
 
 from dramatiq.errors import BrokerConnectionError
 
+from dramatiq_streams import __version__
 from dramatiq_streams.cli import (
     dlq,
     doctor,
@@ -56,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="See and mend the queues of dramatiq_streams.",
         epilog=_EPILOG,
     )
+    parser.add_argument("--version", action="version", version=f"dramatiq-streams {__version__}")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add_parser(subparsers)

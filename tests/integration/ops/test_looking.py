@@ -12,7 +12,7 @@ from typing import Any
 import dramatiq
 import pytest
 
-from dramatiq_streams import StreamsBroker
+from dramatiq_streams import StreamsBroker, __version__
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.integration.ops.conftest import RunCommand
@@ -317,6 +317,12 @@ def test_server_that_cannot_be_reached_is_exit_code_3(run: RunCommand, free_port
 
     assert result.code == 3
     assert "cannot be reached" in result.error
+
+
+def test_version_is_told(run: RunCommand) -> None:
+    result = run("--version")
+
+    assert (result.code, result.out) == (0, f"dramatiq-streams {__version__}\n")
 
 
 @pytest.mark.parametrize("arguments", [["stats"], ["migrate", "--from", "embedded://./q"]])
