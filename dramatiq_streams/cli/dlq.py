@@ -83,7 +83,12 @@ def _add_options(parser: argparse.ArgumentParser, action: str) -> None:
         add("--limit", type=count, default=20, metavar="N", help="how many (default: %(default)s)")
         add("--after", metavar="LETTER", help="go on where another page has ended: its `next`")
     if action == "redrive":
-        add("--rate", type=rate_per_s, metavar="N/s", help="no more than so many: 10/s, 600/m")
+        add(
+            "--rate",
+            type=rate_per_s,
+            metavar="N/s",
+            help="no more than so many: 10/s, 600/m; without a unit per second",
+        )
     if action in ("redrive", "purge"):
         add("--limit", type=count, metavar="N", help="so many at most")
         add("--all", action="store_true", help="all dead letters, where no filter is given")

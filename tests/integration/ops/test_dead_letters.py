@@ -12,6 +12,7 @@ from dramatiq.message import Message
 from redis import ConnectionPool
 
 from dramatiq_streams import StreamsBroker
+from dramatiq_streams.cli.amounts import rate_per_s
 from dramatiq_streams.dead_letters import DeadLetters, Outcome
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
@@ -239,6 +240,14 @@ def test_rate_is_kept(graveyard: Graveyard, run: RunCommand) -> None:
     run("dlq", "redrive", "--all", "--rate", "10/s")
 
     assert 0.5 <= time.monotonic() - started < 5
+
+
+def test_rate_without_a_unit_is_per_second(run: RunCommand) -> None:
+    refused = run("dlq", "redrive", "--all", "--rate", "10/d")
+
+    assert [rate_per_s(rate) for rate in ("10", "10/s", "600/m", "36000/h")] == [10] * 4
+    assert refused.code == 2
+    assert "or without for per second" in refused.error
 
 
 @pytest.mark.parametrize("action", ["redrive", "purge"])
