@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from typing import Any
 
 import redis
@@ -55,6 +56,7 @@ from .outbox import Outgoing
 from .preparing import Preparing
 from .process import Process
 from .signals import Signals
+from .urls import refuse_unknown_names
 from .vetting import Vetting
 
 
@@ -133,6 +135,7 @@ class StreamsBroker(Broker):
             spool_max_bytes=spool_max_bytes,
         )
         self.namespace = namespace
+        refuse_unknown_names(redis_parameters, own=signature(StreamsBroker).parameters)
         self._connections = Connections(url=url, client=client, parameters=redis_parameters)
         #: What `Metrics` counts.
         self.events = self._connections.events

@@ -6,7 +6,9 @@ Nothing here connects: what is wrong is said at once, without a server.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 import redis
@@ -29,6 +31,13 @@ _HINTS = {
     "maintenance_chance": "There is no maintenance_chance: maintenance runs in a thread.",
     "idle_timeout": "idle_timeout belongs to an embedded:// URL.",
     "start_timeout": "start_timeout belongs to an embedded:// URL.",
+}
+#: Beside a URL, redis-py takes these too.
+_CONNECTION_OPTIONS = {
+    name
+    for made in (redis.ConnectionPool, redis.SSLConnection, redis.UnixDomainSocketConnection)
+    for base in made.__mro__[:-1]
+    for name in signature(base).parameters
 }
 REDIS_SCHEMES = ("redis://", "rediss://", "unix://")
 _CREDENTIALS = re.compile(r"//.*@")
@@ -60,6 +69,24 @@ def pool_of(
         ours = f"; also {', '.join(f'{scheme}://' for scheme in ('embedded', *sentinel.SCHEMES))}"
         also = ours if "schemes" in str(error) else ""
         raise InvalidOption(f"url={shown!r} is not possible: {error}{also}") from error
+
+
+def refuse_unknown_names(parameters: Mapping[str, Any], own: Collection[str]) -> None:
+    """Refuse what is an option neither of ours, with the names *own*, nor of `redis.Redis`.
+
+    Raises:
+        InvalidOption: Naming the option, and a similar one. Its value is not shown: it may be what
+            was meant as a password.
+    """
+    listed = {*own, *signature(redis.Redis).parameters}
+    for name in parameters:
+        if name not in listed and name not in _CONNECTION_OPTIONS:
+            similar = [] if name in _HINTS else get_close_matches(name, sorted(listed), n=1)
+            meant = f"; did you mean {similar[0]!r}?" if similar else "."
+            raise InvalidOption(
+                f"{name}= is not possible: it is no option of StreamsBroker or of redis.Redis"
+                f"{meant}{_hint({name: None})}"
+            )
 
 
 def completed(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 import math
+import socket
 from typing import Any
 
 import pytest
 import redis
 from redis.cluster import RedisCluster
 
+from dramatiq_streams import StreamsBroker
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.errors import GroupMissing, InvalidOption
 from dramatiq_streams.failures import as_broker_error
@@ -125,6 +127,34 @@ def test_password_of_an_impossible_url_is_not_shown(password: str) -> None:
 def test_unknown_parameter_is_named(url: str | None) -> None:
     with pytest.raises(InvalidOption, match="tmeout"):
         connections(url, tmeout=5)
+
+
+@pytest.mark.parametrize("url", [None, "redis://server", "embedded://./queue", "sentinel://a/m"])
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("lane", "; did you mean 'lanes'?"),
+        ("leese", "; did you mean 'lease'?"),
+        ("pasword", "; did you mean 'password'?"),
+        ("none_such", "."),
+        ("heartbeat_timeout", ". In place of RedisBroker's heartbeat_timeout there is lease."),
+    ],
+)
+def test_option_that_nobody_has_is_named_with_a_similar_one(
+    url: str | None, name: str, advice: str
+) -> None:
+    options: dict[str, Any] = {name: "secret"}
+
+    with pytest.raises(InvalidOption) as raised:
+        StreamsBroker(url=url, **options)
+
+    assert str(raised.value) == (
+        f"{name}= is not possible: it is no option of StreamsBroker or of redis.Redis{advice}"
+    )
+
+
+def test_option_of_connections_only_is_possible_beside_a_url() -> None:
+    StreamsBroker(url="redis://server", socket_type=socket.SOCK_STREAM)
 
 
 def test_tls_option_beside_a_plain_url_is_explained() -> None:
