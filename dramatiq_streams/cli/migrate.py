@@ -156,7 +156,10 @@ def _migrate(
         _print_account(account, is_dry=arguments.dry_run)
     if all(survey.is_empty for survey in surveys) and not source.was_used():
         return _say_where_else(arguments, source, place)
-    return NEGATIVE if account.left else FINE
+    unknown = _unknown(surveys, place) if names else []
+    for name in unknown:
+        print(f"dramatiq-streams: RedisBroker has no trace of queue {name!r}.", file=sys.stderr)
+    return NEGATIVE if account.left or unknown else FINE
 
 
 def _migration(
@@ -204,6 +207,11 @@ def _say_where_else(arguments: argparse.Namespace, source: Source, place: Place)
         text += " If it was told to use another one, name that with --from-namespace."
     print(f"dramatiq-streams: {text}", file=sys.stderr)
     return NEGATIVE
+
+
+def _unknown(surveys: Sequence[Survey], place: Place) -> list[str]:
+    """The queues that neither RedisBroker has nor we have: one that was moved before is ours."""
+    return [s.queue_name for s in surveys if s.is_empty and s.queue_name not in place.queue_names]
 
 
 def _plan_rows(surveys: Sequence[Survey]) -> Iterator[tuple[object, ...]]:

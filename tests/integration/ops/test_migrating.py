@@ -322,6 +322,26 @@ def test_queues_are_found_or_named(
     assert neighbour.keys() == {"default", "default.msgs"}
 
 
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",), ("--json",)], ids=str)
+def test_named_queue_that_the_old_broker_does_not_have_is_told(
+    old: OldBroker, migrate: Migrate, arguments: tuple[str, ...]
+) -> None:
+    old.send(1)
+
+    result = migrate("--queue", "defualt", "--queue", "default", *arguments)
+
+    assert result.code == 1
+    assert result.error == "dramatiq-streams: RedisBroker has no trace of queue 'defualt'.\n"
+
+
+def test_named_queue_that_was_moved_before_is_well(old: OldBroker, migrate: Migrate) -> None:
+    old.send(1)
+
+    results = [migrate("--queue", "default") for _ in range(2)]
+
+    assert [(result.code, result.error) for result in results] == [(0, "")] * 2
+
+
 def test_id_without_a_body_is_passed_over_as_the_old_broker_does(
     old: OldBroker, migrate: Migrate, queue: QueueState
 ) -> None:
