@@ -84,6 +84,11 @@ class Place:
         """The names of the chosen queues."""
         return [registration.queue_name for registration in self.queues]
 
+    @property
+    def without_queues(self) -> str:
+        """What to say when there are none."""
+        return f"Namespace {self.namespace!r} has no queue that was ever used."
+
     def scope(self, registration: Registration) -> Scope:
         """The scope of one queue: each may have lanes of its own."""
         return Scope(self.namespace, Lanes.of(registration.lanes), _CONSUMER)
@@ -102,7 +107,7 @@ class Place:
         if len(self.queues) == 1:
             return self.queues[0]
         if not self.queues:
-            raise InvalidOption(f"Namespace {self.namespace!r} has no queue that was ever used.")
+            raise InvalidOption(self.without_queues)
         names = ", ".join(map(repr, self.queue_names))
         raise InvalidOption(f"Name one queue with --queue: there are {names}.")
 
@@ -125,7 +130,7 @@ def connections_to(url: str) -> Connections:
 
 @contextmanager
 def opened(arguments: argparse.Namespace) -> Iterator[Place]:
-    """Connect as *arguments* say, and find the queues.
+    """Connect as *arguments* say, and find the queues; say so at the end when there are none.
 
     Raises:
         InvalidOption: A value that is not possible, or a queue that was never used.
@@ -138,7 +143,10 @@ def opened(arguments: argparse.Namespace) -> Iterator[Place]:
     executor = connections_to(arguments.url).shared()
     try:
         known = Registry(executor, namespace).queues()
-        yield Place(executor, namespace, tuple(_chosen(known, names, given, namespace)))
+        place = Place(executor, namespace, tuple(_chosen(known, names, given, namespace)))
+        yield place
+        if hasattr(arguments, "queue") and not place.queues:
+            print(f"dramatiq-streams: {place.without_queues}", file=sys.stderr)
     finally:
         executor.close()
 

@@ -319,6 +319,29 @@ def test_server_that_cannot_be_reached_is_exit_code_3(run: RunCommand, free_port
     assert "cannot be reached" in result.error
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ("stats", 0),
+        ("stats --json", 0),
+        ("workers", 0),
+        ("dlq redrive --all", 0),
+        ("dlq export", 0),
+        ("queue pause --all", 1),
+        ("messages show 1", 1),
+        ("messages ls", 2),
+        ("dlq ls", 2),
+    ],
+)
+def test_namespace_without_queues_is_told(
+    run: RunCommand, namespace: str, arguments: str, code: int
+) -> None:
+    result = run(*arguments.split())
+
+    assert result.code == code
+    assert result.error.count(f"Namespace {namespace!r} has no queue that was ever used.") == 1
+
+
 def test_version_is_told(run: RunCommand) -> None:
     result = run("--version")
 
