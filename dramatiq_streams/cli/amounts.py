@@ -33,8 +33,8 @@ def rate_per_s(text: str) -> float:
     rate = float(match[1]) / _SECONDS[match[2]] if match else 0.0
     if not _SLOWEST <= rate < 1e9:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no rate: a number with /s, /m or /h, as in 10/s, or without for per second,"
-            " and not below 0.01/h"
+            f"{text!r} is no rate: a number with /s, /m or /h, as in 10/s, or without for per"
+            " second, and not below 0.01/h"
         )
     return rate
 
