@@ -144,11 +144,14 @@ def _migrate(
     if not arguments.json:
         print(f"From namespace {source.layout.namespace} to namespace {place.namespace}:")
         print_table(("queue", "state", "there", "held", "in transit"), _plan_rows(surveys))
+    unknown = _unknown(surveys, place) if names else []
     progress = _Progress()
     migration = _migration(arguments, source, place, progress)
     with progress.told_at_the_end():
         for survey in surveys:
-            migration.move(survey.queue_name)
+            # A queue that is moved becomes known, and a misspelt one had better not.
+            if survey.queue_name not in unknown:
+                migration.move(survey.queue_name)
     account = migration.account
     if arguments.json:
         print_json(_view(arguments, surveys, account))
@@ -156,7 +159,6 @@ def _migrate(
         _print_account(account, is_dry=arguments.dry_run)
     if all(survey.is_empty for survey in surveys) and not source.was_used():
         return _say_where_else(arguments, source, place)
-    unknown = _unknown(surveys, place) if names else []
     for name in unknown:
         print(f"dramatiq-streams: RedisBroker has no trace of queue {name!r}.", file=sys.stderr)
     return NEGATIVE if account.left or unknown else FINE

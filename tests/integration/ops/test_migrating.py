@@ -324,13 +324,15 @@ def test_queues_are_found_or_named(
 
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",), ("--json",)], ids=str)
 def test_named_queue_that_the_old_broker_does_not_have_is_told(
-    old: OldBroker, migrate: Migrate, arguments: tuple[str, ...]
+    old: OldBroker, migrate: Migrate, run: RunCommand, arguments: tuple[str, ...]
 ) -> None:
     old.send(1)
 
     result = migrate("--queue", "defualt", "--queue", "default", *arguments)
 
     assert result.code == 1
+    known = {each["queue"] for each in run("stats", "--json").json["queues"]}
+    assert known == (set() if "--dry-run" in arguments else {"default"})
     assert result.error == "dramatiq-streams: RedisBroker has no trace of queue 'defualt'.\n"
 
 
