@@ -80,12 +80,13 @@ def refuse_unknown_names(parameters: Mapping[str, Any], own: Collection[str]) ->
     """
     listed = {*own, *signature(redis.Redis).parameters}
     for name in parameters:
-        if name not in listed and name not in _CONNECTION_OPTIONS:
-            similar = [] if name in _HINTS else get_close_matches(name, sorted(listed), n=1)
+        # What belongs to an embedded server is told apart when the URL is read.
+        if name not in {*listed, *_CONNECTION_OPTIONS, *_HINTS}:
+            similar = get_close_matches(name, sorted(listed), n=1)
             meant = f"; did you mean {similar[0]!r}?" if similar else "."
             raise InvalidOption(
                 f"{name}= is not possible: it is no option of StreamsBroker or of redis.Redis"
-                f"{meant}{_hint({name: None})}"
+                f"{meant}"
             )
 
 

@@ -137,7 +137,6 @@ def test_unknown_parameter_is_named(url: str | None) -> None:
         ("leese", "; did you mean 'lease'?"),
         ("pasword", "; did you mean 'password'?"),
         ("none_such", "."),
-        ("heartbeat_timeout", ". In place of RedisBroker's heartbeat_timeout there is lease."),
     ],
 )
 def test_option_that_nobody_has_is_named_with_a_similar_one(
@@ -151,6 +150,11 @@ def test_option_that_nobody_has_is_named_with_a_similar_one(
     assert str(raised.value) == (
         f"{name}= is not possible: it is no option of StreamsBroker or of redis.Redis{advice}"
     )
+
+
+def test_option_of_another_broker_is_explained() -> None:
+    with pytest.raises(InvalidOption, match="In place of RedisBroker's heartbeat_timeout"):
+        StreamsBroker(url="redis://server", heartbeat_timeout=5)
 
 
 def test_option_of_connections_only_is_possible_beside_a_url() -> None:
