@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
@@ -11,10 +10,9 @@ from typing import Any
 
 import redis
 from dramatiq.actor import Actor
-from dramatiq.broker import Broker
 from dramatiq.errors import QueueJoinTimeout
 from dramatiq.message import Message
-from dramatiq.middleware import Middleware, MiddlewareError, default_middleware
+from dramatiq.middleware import Middleware, default_middleware
 
 from . import clock
 from .arguments import (
@@ -26,7 +24,7 @@ from .arguments import (
     checked_middleware,
     checked_patience,
 )
-from .causes import IMPOSSIBLE, Causes
+from .causes import IMPOSSIBLE
 from .connections import Connections
 from .consumer import StreamsConsumer
 from .errors import EnqueueUnconfirmed, NotEnqueued, NotReplicated, PartlyEnqueued
@@ -55,12 +53,12 @@ from .options import (
 from .outbox import Outgoing
 from .preparing import Preparing
 from .process import Process
-from .signals import Signals
+from .signals import SignallingBroker
 from .urls import refuse_unknown_names
 from .vetting import Vetting
 
 
-class StreamsBroker(Broker):
+class StreamsBroker(SignallingBroker):
     """A broker on Redis Streams consumer groups; needs Redis 6.2 or newer, or Valkey.
 
     The constructor checks its options and connects to nothing; each process that uses the broker,
@@ -140,8 +138,6 @@ class StreamsBroker(Broker):
         #: What `Metrics` counts.
         self.events = self._connections.events
         self._processes: dict[int, Process] = {}
-        self._causes = Causes()
-        self._signals = Signals()
         default = middleware is None
         given = [m() for m in default_middleware] if default else checked_middleware(middleware)
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
@@ -291,44 +287,6 @@ class StreamsBroker(Broker):
                 self._send_chunk(chunk, enqueued, later=later)
         return enqueued
 
-    def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
-        """Tell all middleware, but of no message that is another worker's by now."""
-        if _is_withdrawn(signal, args):
-            return
-        signal = "before_" + signal
-        for middleware, hook in self._signals.hooks(signal, self.middleware):
-            try:
-                hook(self, *args, **kwargs)
-            except MiddlewareError:
-                raise
-            except Exception:
-                self._log_failure(signal, middleware)
-
-    def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
-        """Tell all middleware, but of no message that is another worker's by now."""
-        if _is_withdrawn(signal, args):
-            return
-        if signal != "process_message":
-            self._emit_after("after_" + signal, *args, **kwargs)
-            return
-        self._causes.begin(args[0])
-        try:
-            self._emit_after("after_process_message", *args, **kwargs)
-        finally:
-            self._causes.end()
-
-    def _emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
-        for middleware, hook in reversed(self._signals.hooks(signal, self.middleware)):
-            try:
-                hook(self, *args, **kwargs)
-            except Exception:
-                self._log_failure(signal, middleware)
-
-    def _log_failure(self, signal: str, middleware: Middleware) -> None:
-        self.logger.critical(  # called from where the exception is handled
-            "Unexpected failure in %s of %r.", signal, middleware, exc_info=sys.exception()
-        )
-
     def defer(self, message: DeliveredMessage, *, delay: int) -> bool:
         """Replace a delivery by the same message, to be delivered after *delay* milliseconds.
 
@@ -436,9 +394,3 @@ class StreamsBroker(Broker):
             unsent = [*refused, *later]
             raise PartlyEnqueued(cause, enqueued=enqueued, unconfirmed=[], unsent=unsent) from cause
         producer.check_replicas(receipt, enqueued, unsent=later)
-
-
-def _is_withdrawn(signal: str, args: Sequence[Any]) -> bool:
-    if signal not in ("skip_message", "ack"):
-        return False
-    return isinstance(args[0], DeliveredMessage) and args[0].is_withdrawn

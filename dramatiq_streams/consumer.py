@@ -83,6 +83,7 @@ class StreamsConsumer(Consumer):
                 self._buffer.extend(self._fetcher.fetch(left_ms))
                 self._ride.succeed()
             left_ms = deadline_ms - clock.monotonic_ms()
+        self._holdings.note_attention()  # Also when what is fetched has to wait.
         return message
 
     def ack(self, message: MessageProxy) -> None:
@@ -124,6 +125,8 @@ class StreamsConsumer(Consumer):
         buffered = list(self._buffer)
         self._buffer.clear()
         try:
+            if self._outages.is_on:  # A server that hangs would take its time once more.
+                raise ConnectionClosed("It cannot be reached.")
             self._settlement.send_acks()
             self._settlement.release(buffered)
         except Exception as error:

@@ -22,6 +22,8 @@ _UNABLE_NOW_CLASSES = (
 )
 _NOT_MASTER = re.compile(r"\b(READONLY|MASTERDOWN)\b")
 _NOT_MASTER_CLASSES = (redis.ReadOnlyError, redis.exceptions.MasterDownError)
+# What ends a blocked read when its server becomes a replica.
+_NO_MASTER_NOW = re.compile(r"\bUNBLOCKED\b.*instance state changed")
 _GROUP_MISSING = re.compile(r"\b(NOGROUP|UNBLOCKED)\b")
 _OUT_OF_MEMORY = re.compile(r"\bOOM\b")
 
@@ -35,6 +37,8 @@ def as_broker_error(error: Exception) -> Exception:
     text = str(error) or type(error).__name__
     if isinstance(error, redis.exceptions.NoScriptError):
         return error
+    if _NO_MASTER_NOW.search(text):
+        return ConnectionFailed(text)
     # This first: its text names a key, and a queue may be called OOM.
     if _GROUP_MISSING.search(text):
         return GroupMissing(text)

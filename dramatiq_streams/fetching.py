@@ -80,7 +80,6 @@ class Fetcher:
             except GroupMissing as error:
                 self._create_groups(error)
                 entries = ()
-        self._holdings.note_attention()
         return entries
 
     def begin_anew(self) -> None:

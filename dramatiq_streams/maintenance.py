@@ -41,6 +41,7 @@ class Maintenance:
         self.logger = get_logger(__name__, type(self))
         self._duties = duties
         self._outages = outages
+        self._refused: dict[str, str] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="dramatiq-streams-maintenance", daemon=True
@@ -75,13 +76,24 @@ class Maintenance:
         interval_ms = duty.interval_ms()
         try:
             duty.run()
-        except (BrokerConnectionError, StreamsError) as error:
+        except BrokerConnectionError as error:
             interval_ms = min(interval_ms, RETRY_MS)
             self._outages.note_failure(duty.name, error)
+        except StreamsError as error:
+            interval_ms = min(interval_ms, RETRY_MS)
+            self._outages.note_success(duty.name)  # The server is there, and refuses.
+            self._complain(duty.name, error)
         except Exception:
             # The thread must live: without it every lease of this process would be lost.
             interval_ms = min(interval_ms, RETRY_MS)
             self.logger.exception("Unexpected failure: %s. It will be tried again.", duty.name)
         else:
             self._outages.note_success(duty.name)
+            self._refused.pop(duty.name, None)
         duty.due_at_ms = clock.monotonic_ms() + interval_ms
+
+    def _complain(self, deed: str, error: StreamsError) -> None:
+        """Log what the server refuses, unless it is the same again."""
+        if self._refused.get(deed) != str(error):
+            self._refused[deed] = str(error)
+            self.logger.warning("Cannot %s, which is tried again: %s", deed, error)

@@ -30,6 +30,11 @@ class Outages:
         self._failing: set[str] = set()
         self._since_ms = 0.0
 
+    @property
+    def is_on(self) -> bool:
+        """Whether the server is known to fail this process."""
+        return bool(self._failing)
+
     def ride(self, deed: str, interrupting: threading.Event) -> Ride:
         """How one thread rides out the failures of *deed*."""
         return Ride(self, deed, interrupting)
@@ -89,7 +94,6 @@ class Ride:
         self._interrupting.wait(min(longest, LONGEST_PAUSE_SECONDS) * random.uniform(0.5, 1.0))
 
     def succeed(self) -> None:
-        """What was tried has succeeded."""
-        if self._failures:
-            self._failures = 0
-            self._outages.note_success(self._deed)
+        """What was tried has succeeded, now or before by somebody else."""
+        self._failures = 0
+        self._outages.note_success(self._deed)

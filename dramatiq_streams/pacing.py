@@ -7,6 +7,7 @@ be there: nothing when a task takes long, all of dramatiq's prefetch when it tak
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from . import clock
@@ -29,6 +30,14 @@ class Crew:
     threads: int = 0
     #: An idle consumer takes up to one message of each lane at once.
     lanes: int = 1
+
+    def engage(self, threads: Iterable[int]) -> None:
+        """Note how many *threads* each Worker of this process has, zero where that does not count.
+
+        Which of them runs the messages of a queue is not known here.
+        """
+        counts = list(threads)
+        self.threads = sum(counts) if all(counts) else 0
 
 
 class Pace:

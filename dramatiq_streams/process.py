@@ -52,6 +52,7 @@ class Process:
         self._isolation = Isolation()
         self._retreat = threading.Event()
         self._outages = Outages()
+        self._workers: dict[int, int] = {}
         self._crew = Crew(lanes=len(options.lanes.names))
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
@@ -166,15 +167,19 @@ class Process:
         self.introduce(queue_name)
         self._caretaker.enter(queue_name, connection)
 
-    def advance(self, *, threads: int) -> None:
-        """Let consumers fetch: a worker starts, with so many *threads*, or zero; see `Crew`."""
-        self._crew.threads = threads
+    def advance(self, worker: object, *, threads: int) -> None:
+        """Let consumers fetch: *worker* starts, with so many *threads*, or zero; see `Crew`."""
+        self._workers[id(worker)] = threads
+        self._crew.engage(self._workers.values())
         self._retreat.clear()
         self._outages.are_ridden_out = True
 
-    def retreat(self, unstarted: Iterable[MessageProxy]) -> None:
-        """Give back *unstarted* and fetch nothing more: the worker of this process stops."""
-        self._retreat.set()  # First: *unstarted* may be taken from where consumers still add.
+    def retreat(self, worker: object, unstarted: Iterable[MessageProxy]) -> None:
+        """Give back *unstarted*: *worker* stops; fetch nothing more if it is the last one."""
+        self._workers.pop(id(worker), None)
+        self._crew.engage(self._workers.values())
+        if not self._workers:
+            self._retreat.set()  # First: *unstarted* may be taken from where consumers still add.
         by_queue: dict[str, list[MessageProxy]] = {}
         for message in unstarted:
             by_queue.setdefault(message.queue_name, []).append(message)
@@ -200,8 +205,11 @@ class Process:
                 settlement.send_acks()
                 if queue_name in self._readers:
                     self._caretaker.leave(queue_name)
-            except (BrokerConnectionError, StreamsError) as error:
+            except BrokerConnectionError as error:
                 self.logger.warning("The broker is closed without the server: %s", error)
+                break  # A server that hangs would take its time for each queue.
+            except StreamsError as error:
+                self.logger.warning("Queue %r is left as it is: %s", queue_name, error)
         self._caretaker.close()
         self.executor.close()
         self.client.close()

@@ -6,30 +6,37 @@ anything then. So those are left out that only inherit dramatiq's empty method.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from typing import Any
 
-from dramatiq.middleware import Middleware
+from dramatiq.broker import Broker
+from dramatiq.middleware import Middleware, MiddlewareError
 
-Hook = tuple[Middleware, Callable[..., Any]]
+from .causes import Causes
+from .messages import DeliveredMessage
+
+Known = tuple[list[Middleware], dict[str, Sequence[Middleware]]]
 
 
 class Signals:
-    """Remembers the hooks of a broker's middleware."""
+    """Remembers which of a broker's middleware acts at which signal.
+
+    A method that is put on middleware which had none is noticed when the list changes.
+    """
 
     def __init__(self) -> None:
-        self._known: list[Middleware] = []
-        self._hooks: dict[str, Sequence[Hook]] = {}
+        #: As one value: several threads ask, and one of them may see another list.
+        self._known: Known = ([], {})
 
-    def hooks(self, name: str, middleware: list[Middleware]) -> Sequence[Hook]:
-        """Each of *middleware* that has a method *name* of its own, and that method, in order."""
-        if self._known != middleware:  # compares by identity first
-            self._known, self._hooks = list(middleware), {}
-        found = self._hooks.get(name)
-        if found is None:
-            found = [(each, getattr(each, name)) for each in self._known if _acts(each, name)]
-            self._hooks[name] = found
-        return found
+    def acting(self, name: str, middleware: list[Middleware]) -> Sequence[Middleware]:
+        """Those of *middleware* that have a method *name* of their own, in order."""
+        listed, found = self._known
+        if listed != middleware:  # compares by identity first
+            listed, found = self._known = list(middleware), {}
+        if name not in found:
+            found[name] = [each for each in listed if _acts(each, name)]
+        return found[name]
 
 
 def _acts(middleware: Middleware, name: str) -> bool:
@@ -37,3 +44,56 @@ def _acts(middleware: Middleware, name: str) -> bool:
     if method is None:
         return False
     return getattr(method, "__func__", None) is not getattr(Middleware, name, method)
+
+
+class SignallingBroker(Broker):
+    """A broker that tells its middleware as dramatiq does, and spares those that do not listen."""
+
+    def __init__(self, middleware: list[Middleware]) -> None:
+        self._causes = Causes()
+        self._signals = Signals()
+        super().__init__(middleware=middleware)
+
+    def emit_before(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        """Tell all middleware, but of no message that is another worker's by now."""
+        if _is_withdrawn(signal, args):
+            return
+        signal = "before_" + signal
+        for middleware in self._signals.acting(signal, self.middleware):
+            try:
+                getattr(middleware, signal)(self, *args, **kwargs)
+            except MiddlewareError:
+                raise
+            except Exception:
+                self._log_failure(signal, middleware)
+
+    def emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        """Tell all middleware, but of no message that is another worker's by now."""
+        if _is_withdrawn(signal, args):
+            return
+        if signal != "process_message":
+            self._emit_after("after_" + signal, *args, **kwargs)
+            return
+        self._causes.begin(args[0])
+        try:
+            self._emit_after("after_process_message", *args, **kwargs)
+        finally:
+            self._causes.end()
+
+    def _emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
+        for middleware in reversed(self._signals.acting(signal, self.middleware)):
+            try:
+                getattr(middleware, signal)(self, *args, **kwargs)
+            except Exception:
+                self._log_failure(signal, middleware)
+
+    def _log_failure(self, signal: str, middleware: Middleware) -> None:
+        self.logger.critical(  # called from where the exception is handled
+            "Unexpected failure in %s of %r.", signal, middleware, exc_info=sys.exception()
+        )
+
+
+def _is_withdrawn(signal: str, args: Sequence[Any]) -> bool:
+    if signal not in ("skip_message", "ack"):
+        return False
+    return isinstance(args[0], DeliveredMessage) and args[0].is_withdrawn

@@ -30,11 +30,11 @@ class HandBack(Middleware):
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
         """Let consumers fetch: no more than is needed, unless the user has said how much."""
         is_default = worker.queue_prefetch == 2 * worker.worker_threads
-        self._process().advance(threads=worker.worker_threads if is_default else 0)
+        self._process().advance(worker, threads=worker.worker_threads if is_default else 0)
 
     def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:
         """Give back what waits for a thread of *worker*."""
-        self._process().retreat(_unstarted(worker))
+        self._process().retreat(worker, _unstarted(worker))
 
 
 def _unstarted(worker: Worker) -> Iterator[MessageProxy]:

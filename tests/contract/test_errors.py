@@ -57,6 +57,13 @@ ERRORS: list[tuple[Exception, type[Exception]]] = [
     (redis.ResponseError("ERR Error running script: -OOM command not allowed"), ServerOutOfMemory),
     (redis.ResponseError("NOGROUP No such key 'q' or consumer group 'workers'"), GroupMissing),
     (redis.ResponseError("UNBLOCKED the stream key no longer exists"), GroupMissing),
+    (
+        redis.ResponseError(
+            "UNBLOCKED force unblock from blocking operation, instance state changed"
+            " (master -> replica?)"
+        ),
+        ConnectionFailed,
+    ),
     (redis.ResponseError("ERR user_script:12: -NOGROUP No such key"), GroupMissing),
     (NoScriptError("No matching script. Please use EVAL."), NoScriptError),
     (redis.ResponseError("WRONGTYPE Operation against a key"), CommandFailed),

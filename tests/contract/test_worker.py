@@ -285,3 +285,19 @@ def test_worker_of_some_queues_leaves_the_others_alone(
     worker = make_worker(broker, queues=whitelist)
 
     assert set(worker.consumers) <= {"first"}
+
+
+def test_worker_goes_on_when_another_one_of_its_process_stops(
+    broker: StreamsBroker, make_worker: MakeWorker
+) -> None:
+    runs: list[str] = []
+    for name in ("first", "second"):
+        dramatiq.actor(actor_name=name, queue_name=name)(runs.append)
+    make_worker(broker, queues={"first"}, threads=4)
+    other = make_worker(broker, queues={"second"}, threads=1)
+
+    other.stop()
+    broker.get_actor("first").send("after")
+
+    broker.join("first", timeout=5_000)
+    assert runs == ["after"]

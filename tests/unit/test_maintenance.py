@@ -235,3 +235,26 @@ def test_duty_may_stop_its_own_thread() -> None:
     wait_until(lambda: not maintenance._thread.is_alive(), message="the thread has ended")
 
     assert done.names == ["last"]
+
+
+def test_what_the_server_refuses_is_told_once_and_is_no_outage(
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    outages = Outages()
+    done = Done()
+    done.failures = {"expire": CommandFailed("WRONGTYPE")}
+    maintenance = Maintenance([done.duty("expire", 100), done.duty("extend", 100)], outages)
+
+    for _ in range(3):
+        maintenance.run_once()
+        clock.advance(100)
+    assert not outages.is_on
+    done.failures["extend"] = ConnectionClosed("gone")
+    maintenance.run_once()
+
+    assert outages.is_on
+    assert [record.getMessage() for record in caplog.records] == [
+        "Cannot expire, which is tried again: WRONGTYPE",
+        "Cannot extend now; all is tried until it succeeds: gone",
+    ]

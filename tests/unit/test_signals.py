@@ -30,42 +30,48 @@ class Foreign:
         """Is called too."""
 
 
-def test_hooks_are_those_that_do_something_in_order() -> None:
+def test_acting_are_those_that_do_something_in_order() -> None:
     middleware: list[Any] = [Noting("a", []), Silent(), Foreign(), Noting("b", [])]
 
-    hooks = Signals().hooks("after_ack", middleware)
+    acting = Signals().acting("after_ack", middleware)
 
-    assert [each for each, _ in hooks] == [middleware[0], middleware[2], middleware[3]]
-    assert Signals().hooks("before_ack", middleware[:2]) == []
+    assert acting == [middleware[0], middleware[2], middleware[3]]
+    assert Signals().acting("before_ack", middleware[:2]) == []
 
 
 def test_changes_of_the_list_are_seen() -> None:
     signals, notes = Signals(), list[str]()
     middleware: list[Middleware] = [Noting("a", notes)]
-    signals.hooks("after_ack", middleware)
+    signals.acting("after_ack", middleware)
 
     middleware.insert(0, Noting("b", notes))
-    for _, hook in signals.hooks("after_ack", middleware):
-        hook(None, None)
+    added = signals.acting("after_ack", middleware)
     middleware.clear()
 
-    assert notes == ["b", "a"]
-    assert signals.hooks("after_ack", middleware) == []
+    assert [each.name for each in added if isinstance(each, Noting)] == ["b", "a"]
+    assert signals.acting("after_ack", middleware) == []
 
 
 def test_method_put_on_an_instance_is_called() -> None:
     silent = Silent()
+    silent.after_ack = lambda broker, message: None  # type: ignore[method-assign]
+
+    assert Signals().acting("after_ack", [silent]) == [silent]
+
+
+def test_method_that_is_replaced_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    silent.after_ack = lambda broker, message: calls.append("called")  # type: ignore[method-assign]
+    broker = StreamsBroker(middleware=[Noting("old", calls)])
+    broker.emit_after("ack", None)
 
-    for _, hook in Signals().hooks("after_ack", [silent]):
-        hook(None, None)
+    monkeypatch.setattr(Noting, "after_ack", lambda *arguments: calls.append("new"))
+    broker.emit_after("ack", None)
 
-    assert calls == ["called"]
+    assert calls == ["old", "new"]
 
 
 def test_signal_that_middleware_does_not_know_is_none_of_its_business() -> None:
-    assert Signals().hooks("after_nothing_known", [Silent(), Noting("a", [])]) == []
+    assert Signals().acting("after_nothing_known", [Silent(), Noting("a", [])]) == []
 
 
 def test_failure_in_a_hook_is_logged_with_its_traceback_and_the_others_run(

@@ -77,7 +77,9 @@ class KeyMaker:
 
     def scoped(self, key: str) -> str:
         """*key* with the actor's name before it, cut when it is long."""
-        scoped = f"{self.actor_name}:{key}".encode(errors="backslashreplace").decode()
+        # The first colon ends the actor's name: no two of them have a key in common.
+        actor_name = self.actor_name.replace("%", "%25").replace(":", "%3A")
+        scoped = f"{actor_name}:{key}".encode(errors="backslashreplace").decode()
         if len(scoped) <= LONGEST_KEY:
             return scoped
         return f"{scoped[:_KEPT]}#{_digest(scoped)}"

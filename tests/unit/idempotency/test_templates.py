@@ -1,5 +1,6 @@
 """From arguments to keys, and to one hash however the same arguments are given."""
 
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -191,3 +192,13 @@ def test_hash_tells_different_arguments_apart(broker: StubBroker, one: Any, othe
     hashes = {maker.arguments_hash((value,), {}) for value in (one, other)}
 
     assert (len(hashes) == 1) is same
+
+
+def test_actors_have_no_key_in_common_whatever_they_are_called() -> None:
+    keys = {
+        KeyMaker(actor_name, True, inspect.Signature()).scoped(key)
+        for actor_name, key in [("a", "b:c"), ("a:b", "c"), ("a%3Ab", "c")]
+    }
+
+    assert len(keys) == 3
+    assert "a:b:c" in keys
