@@ -76,11 +76,10 @@ class Fetcher:
                     self._register()
                     self._is_ready = True
                 self._reconcile()
-                entries = self._read_or_wait(left_ms)
+                return self._read_or_wait(left_ms)
             except GroupMissing as error:
                 self._create_groups(error)
-                entries = ()
-        return entries
+                return ()
 
     def begin_anew(self) -> None:
         """Take nothing for granted: the connection broke, and the server may be another one."""

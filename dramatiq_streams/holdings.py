@@ -58,18 +58,15 @@ class Holdings:
         self._unconfirmed_since_ms = clock.monotonic_ms() if self._acks else None
         with self._lock:
             for entry in acks:
-                if entry in self._owners:
-                    self._counts[self._owners.pop(entry)] -= 1
-                    if entry.is_last:  # see `acknowledge`
-                        self._on_settled(entry)
+                if self._forget(entry) and entry.is_last:  # see `acknowledge`
+                    self._on_settled(entry)
             self._notify()
 
     def drop(self, entries: Iterable[Entry]) -> None:
         """Forget *entries*: they are settled, given back or lost."""
         with self._lock:
             for entry in entries:
-                if entry in self._owners:
-                    self._counts[self._owners.pop(entry)] -= 1
+                if self._forget(entry):
                     self._pace.note_done()
                     self._on_settled(entry)
             self._notify()
@@ -214,6 +211,13 @@ class Holdings:
                 with self._lock:
                     self._is_reconciling = False
                     self._notify()
+
+    def _forget(self, entry: Entry) -> bool:
+        """Returns whether *entry* was held."""
+        if entry not in self._owners:
+            return False
+        self._counts[self._owners.pop(entry)] -= 1
+        return True
 
     def _wait_for(
         self, predicate: Callable[[], bool], timeout_seconds: float | None = None

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from dramatiq_streams.browsing import is_entry_id
 from dramatiq_streams.cli.amounts import count, duration_ms, rate_per_s
-from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, opened
+from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_actions, opened
 from dramatiq_streams.cli.printing import (
     as_json,
     counted,
@@ -49,14 +49,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="list, show, redrive, purge and export dead letters",
         description="List, show, redrive, purge and export dead letters.",
     )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
     runs = {"ls": _list, "show": _show, "redrive": _redrive, "purge": _purge, "export": _export}
-    for name, text in _ACTIONS.items():
-        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        add_place(action)
+    for name, action in add_actions(parser, _ACTIONS, runs):
         _add_filters(action)
         _add_options(action, name)
-        action.set_defaults(run=runs[name])
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:

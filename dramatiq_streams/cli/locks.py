@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
 from dramatiq_streams.cli.amounts import count
 from dramatiq_streams.cli.lock_search import Kind, Lock, LockFilter, LockSearch
-from dramatiq_streams.cli.place import FINE, NEGATIVE, add_place, opened
+from dramatiq_streams.cli.place import FINE, NEGATIVE, add_actions, opened
 from dramatiq_streams.cli.printing import (
     counted,
     duration,
@@ -37,18 +36,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         description="List, show and release the keys that keep a second message from being sent"
         " (unique_for, unique_until) or run (idempotency_key).",
     )
-    actions = parser.add_subparsers(metavar="ACTION", required=True)
-    runs: dict[str, Callable[[argparse.Namespace], int]] = {
-        "ls": _list,
-        "show": _show,
-        "release": _release,
-    }
-    for name, text in _ACTIONS.items():
-        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
-        add_place(action)
+    runs = {"ls": _list, "show": _show, "release": _release}
+    for name, action in add_actions(parser, _ACTIONS, runs):
         _add_filters(action)
         _add_options(action, name)
-        action.set_defaults(run=runs[name])
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -30,6 +30,24 @@ FINE, NEGATIVE, USAGE, UNREACHABLE = 0, 1, 2, 3
 
 #: What a command is called as a consumer; it never reads from a lane.
 _CONSUMER = "dramatiq-streams"
+
+
+def add_actions(
+    parser: argparse.ArgumentParser,
+    texts: Mapping[str, str],
+    runs: Mapping[str, Callable[[argparse.Namespace], int]],
+) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    """Add a subcommand for each of *texts*, which say what it does, with the options of all.
+
+    Yields:
+        Its name and its parser, for its own options.
+    """
+    actions = parser.add_subparsers(metavar="ACTION", required=True)
+    for name, text in texts.items():
+        action = actions.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        add_place(action)
+        action.set_defaults(run=runs[name])
+        yield name, action
 
 
 def add_place(parser: argparse.ArgumentParser, *, queues: bool = True) -> None:

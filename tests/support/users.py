@@ -7,7 +7,7 @@ fixture `redis_client`, may do everything either way.
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dramatiq_streams.options import DEFAULT_NAMESPACE
 from tests.docs.pages import page
@@ -45,10 +45,6 @@ class User:
         """The line of the configuration file for the server called *server* in `binaries`."""
         unknown = {"+client|setinfo"} if server == "redis70" else set()
         return " ".join(("user", self.name, *(rule for rule in self.rules if rule not in unknown)))
-
-    def with_rights(self, rights: Sequence[str]) -> "User":
-        """The same user, who has *rights* too, as in `+set`."""
-        return replace(self, rules=(*self.rules, *rights))
 
     def granted(self) -> set[str]:
         """The commands it may run, as in `client|info`."""
