@@ -62,12 +62,12 @@ class Caretaker:
                 self._maintenance = Maintenance(self._duties(), self._outages)
                 self._maintenance.start()
 
-    def stop(self) -> None:
-        """Stop the thread."""
+    def stop(self, *, wait: bool = True) -> None:
+        """Stop the thread; *wait* a little for what it is doing."""
         with self._starting:
             maintenance, self._maintenance = self._maintenance, None
         if maintenance is not None:
-            maintenance.stop()
+            maintenance.stop(wait=wait)
 
     def enter(self, queue_name: str, executor: Executor) -> None:
         """Send a first heartbeat on *executor*, before anything is delivered on it."""

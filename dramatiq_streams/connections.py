@@ -80,7 +80,7 @@ class Connections:
         timeout = self._parameters["socket_timeout"] + blocking_ms / 1000
         presence = Presence()
         pool = self._pool(socket_timeout=timeout, redis_connect_func=presence.note)
-        return Executor(pool, presence, events=self.events)
+        return Executor(pool, presence, events=self.events, blocking_seconds=blocking_ms / 1000)
 
     def _pool(self, **parameters: Any) -> redis.ConnectionPool:
         # redis-py stops at 100 connections, and fails; the number of threads is the user's affair.

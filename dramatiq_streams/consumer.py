@@ -201,10 +201,11 @@ class StreamsConsumer(Consumer):
 
     def _withdraw(self) -> None:
         """The worker stops: what a blocked read has brought meanwhile is for others."""
-        buffered = list(self._buffer)
-        self._buffer.clear()
-        self._settlement.send_acks()
-        self._settlement.release(buffered)
+        if not self._outages.is_silent:
+            buffered = list(self._buffer)
+            self._buffer.clear()
+            self._settlement.send_acks()
+            self._settlement.release(buffered)
         time.sleep(RETREAT_SECONDS)
 
     def _reject(self, entry: Entry, error: DecodeError) -> None:

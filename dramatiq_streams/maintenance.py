@@ -51,10 +51,10 @@ class Maintenance:
         """Start the thread."""
         self._thread.start()
 
-    def stop(self) -> None:
-        """Stop the thread, waiting a little for a duty that is under way."""
+    def stop(self, *, wait: bool = True) -> None:
+        """Stop the thread; *wait* a little for a duty that is under way."""
         self._stopping.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
+        if wait and self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(STOP_SECONDS)
 
     def run_once(self) -> float:

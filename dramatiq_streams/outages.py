@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import threading
 
+from dramatiq.errors import ConnectionFailed
 from dramatiq.logging import get_logger
 
 from . import clock
@@ -16,6 +17,9 @@ from . import clock
 #: Seconds until something that failed is tried again: at most at first, and at most at all.
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 1.0
+
+#: Seconds for a reply while the process stops, unless the socket timeout is shorter.
+STOPPING_SECONDS = 5.0
 
 
 class Outages:
@@ -26,14 +30,16 @@ class Outages:
         #: Whether a Worker runs. It answers an error by CRITICAL lines and by new consumers, one
         #: every three seconds, so it is spared; everybody else gets the error.
         self.are_ridden_out = False
+        #: Whether a reply did not come in its time, and nothing has succeeded since.
+        self.is_silent = False
         self._changing = threading.Lock()
         self._failing: set[str] = set()
         self._since_ms = 0.0
 
     @property
     def is_on(self) -> bool:
-        """Whether the server is known to fail this process."""
-        return bool(self._failing)
+        """Whether the server is known to fail this process, or has not answered it."""
+        return self.is_silent or bool(self._failing)
 
     def ride(self, deed: str, interrupting: threading.Event) -> Ride:
         """How one thread rides out the failures of *deed*."""
@@ -51,6 +57,7 @@ class Outages:
 
     def note_success(self, deed: str) -> None:
         """*deed* has succeeded; the outage is over if nothing else is known to fail."""
+        self.is_silent = False
         if deed not in self._failing:
             return
         with self._changing:
@@ -97,3 +104,41 @@ class Ride:
         """What was tried has succeeded, now or before by somebody else."""
         self._failures = 0
         self._outages.note_success(self._deed)
+
+
+class Patience:
+    """How long the commands of a process that stops wait for a server that says nothing.
+
+    Not long; and when one reply did not come, not at all, until something succeeds again. Whoever
+    runs for longer than the server hangs, such as a long actor, can still be acknowledged.
+
+    Args:
+        stopping: Set for as long as the process stops.
+    """
+
+    def __init__(self, outages: Outages, stopping: threading.Event) -> None:
+        self._outages = outages
+        self._stopping = stopping
+
+    @classmethod
+    def endless(cls) -> Patience:
+        """That of a process that goes on."""
+        return cls(Outages(), threading.Event())
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the process stops."""
+        return self._stopping.is_set()
+
+    def check(self) -> None:
+        """Make sure that a command is worth trying.
+
+        Raises:
+            ConnectionFailed: The process stops, and the server does not answer.
+        """
+        if self._stopping.is_set() and self._outages.is_silent:
+            raise ConnectionFailed("The server does not answer, and this process stops.")
+
+    def note_silence(self) -> None:
+        """A reply did not come in its time."""
+        self._outages.is_silent = True

@@ -26,7 +26,7 @@ from .executor import Executor, Presence
 from .fetching import Fetcher
 from .isolation import Isolation
 from .options import BrokerOptions, ProducerOptions
-from .outages import Outages
+from .outages import Outages, Patience
 from .outbox import Outbox
 from .pacing import Crew
 from .producer import Producer
@@ -52,6 +52,7 @@ class Process:
         self._isolation = Isolation()
         self._retreat = threading.Event()
         self._outages = Outages()
+        self._patience = Patience(self._outages, self._retreat)
         self._workers: dict[int, int] = {}
         self._crew = Crew(lanes=len(options.lanes.names))
         self._readers: dict[str, Presence] = {}
@@ -68,6 +69,7 @@ class Process:
         self.client = connections.client()
         self._events = connections.events
         self.executor = connections.shared()
+        self._settling = self.executor.with_patience(self._patience)
         self.queues = self._queues(self.executor)
         self.delays = Delays(self.executor, self._scope)
         self.reservations = Reservations(self.executor, self._scope)
@@ -113,9 +115,9 @@ class Process:
         if found is None:
             made = Settlement(
                 queue_name,
-                queues=self.queues,
-                delays=self.delays,
-                dead_letters=self.dead_letters,
+                queues=self._queues(self._settling),
+                delays=Delays(self._settling, self._scope),
+                dead_letters=self._dead_letters(self._settling),
                 on_settled=self._isolation.leave,
                 crew=self._crew,
                 events=self._events,
@@ -141,6 +143,7 @@ class Process:
         if self._drain is not None:  # a worker may be all that is left to send what is spooled
             self._drain.start()
         connection = self._connections.dedicated(blocking_ms=timeout_ms)
+        connection = connection.with_patience(self._patience)
         self._readers[queue_name] = connection.presence
         fetcher = Fetcher(
             queue_name,
@@ -148,7 +151,7 @@ class Process:
             lease_ms=self._options.lease_ms,
             lanes=self._options.lanes,
             queues=self._queues(connection),
-            forwarder=self.queues,
+            forwarder=self._queues(self._settling),
             settlement=settlement,
             register=lambda: self._enter(queue_name, connection),
         )
@@ -199,23 +202,34 @@ class Process:
         """Stop the threads, send the acks that are left, close the connections and the spool."""
         if self._drain is not None:
             self._drain.stop()
-        self._caretaker.stop()
-        for queue_name, settlement in self._settlements.items():
-            try:
-                settlement.send_acks()
-                if queue_name in self._readers:
-                    self._caretaker.leave(queue_name)
-            except BrokerConnectionError as error:
-                self.logger.warning("The broker is closed without the server: %s", error)
-                break  # A server that hangs would take its time for each queue.
-            except StreamsError as error:
-                self.logger.warning("Queue %r is left as it is: %s", queue_name, error)
+        self._send_acks()
+        # What it is doing would take as long as a command that a silent server does not answer.
+        self._caretaker.stop(wait=not self._outages.is_silent)
+        self._leave()
         self._caretaker.close()
         self.executor.close()
         self.client.close()
         self._sending.close()
         if self._spool is not None:
             self._spool.close()
+
+    def _send_acks(self) -> None:
+        for queue_name, settlement in self._settlements.items():
+            try:
+                settlement.send_acks()
+            except StreamsError as error:
+                self.logger.warning("Acks of queue %r are not sent: %s", queue_name, error)
+
+    def _leave(self) -> None:
+        for queue_name in self._settlements.keys() & self._readers.keys():
+            try:
+                self._patience.check()
+                self._caretaker.leave(queue_name)
+            except BrokerConnectionError as error:
+                self.logger.warning("The broker is closed without the server: %s", error)
+                break  # A server that hangs would take its time for each queue.
+            except StreamsError as error:
+                self.logger.warning("Queue %r is left as it is: %s", queue_name, error)
 
     def _sending_executor(self, producing: ProducerOptions) -> Executor:
         """The connections on which messages are sent; the server may wait for replicas there."""

@@ -61,7 +61,7 @@ def test_connection_is_closed_when_its_server_refuses_writes(
 
 def test_idle_connections_are_closed_with_it(demoted: Server) -> None:
     executor = Connections(url=demoted.admin_url, client=None, parameters={}).shared()
-    idle = [executor._connect() for _ in range(3)]
+    idle = [executor._connect()[1] for _ in range(3)]
     for connection in idle:
         executor._give_back(connection, 0)
     demoted.client().replicaof("127.0.0.1", 1)
