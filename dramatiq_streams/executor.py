@@ -6,7 +6,7 @@ Nothing is retried here: repeating an XADD whose reply was lost would enqueue a 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import redis
@@ -20,9 +20,6 @@ from .failures import as_broker_error, means_no_master
 from .outages import STOPPING_SECONDS, Patience
 
 Command = tuple[Any, ...]
-
-#: How many bytes of a pipeline are sent at once, at the least.
-PIECE_BYTES = 2**14
 
 #: Seconds between two looks of a blocked command at whether its process stops.
 LOOK_SECONDS = 1.0
@@ -150,8 +147,7 @@ class Executor:
         """
         closings, connection = self._connect()
         try:
-            # The server works on the first of them while the others are packed.
-            connection.send_packed_command(_packed(commands))
+            connection.send_packed_command([b"".join(map(pack_command, commands))])
             replies = [self._read(connection) for _ in commands]
         except BaseException as error:
             raise self._abandoned(connection, error) from error
@@ -206,7 +202,7 @@ class Executor:
             raise reply from reply.__cause__
         return reply
 
-    def _give_back(self, connection: Any, closings: int, replies: Sequence[Any]) -> None:
+    def _give_back(self, connection: Any, closings: int, replies: Sequence[Any] = ()) -> None:
         failures = [reply for reply in replies if isinstance(reply, Exception)]
         if failures and any(map(_is_no_master, failures)):
             # After a failover: connect anew next time, to the server that is the master then.
@@ -253,20 +249,6 @@ class Executor:
     def _seconds_to_wait(self, alarm: Alarm, begun_ms: float) -> float:
         left = self._longest_seconds - (clock.monotonic_ms() - begun_ms) / 1000
         return max(min(alarm.seconds_left(), left, LOOK_SECONDS), 0.0)
-
-
-def _packed(commands: Sequence[Command]) -> Iterator[bytes]:
-    """*commands* as they are sent, some `PIECE_BYTES` at a time."""
-    piece: list[bytes] = []
-    size = 0
-    for command in commands:
-        piece.append(pack_command(command))
-        size += len(piece[-1])
-        if size >= PIECE_BYTES:
-            yield b"".join(piece)
-            piece, size = [], 0
-    if piece:
-        yield b"".join(piece)
 
 
 def _is_fresh(connection: Any) -> bool:

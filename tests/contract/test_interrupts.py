@@ -123,7 +123,7 @@ def test_more_threads_than_redis_py_allows_connections_may_enqueue(
     executor = broker._process.executor
 
     def enqueue(number: int) -> None:
-        connection = executor._connect()
+        _, connection = executor._connect()
         everybody.wait(20)
         executor._give_back(connection, 0)
         broker.enqueue(new_message(number))
