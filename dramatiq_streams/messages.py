@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from dramatiq.broker import MessageProxy
 from dramatiq.common import q_name
-from dramatiq.message import Message
+from dramatiq.encoder import JSONEncoder
+from dramatiq.message import Message, get_encoder
 
 from . import clock
 from .bodies import parsed
+
+#: What dramatiq's JSONEncoder makes anew for each message.
+_JSON = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(slots=True, eq=False)
@@ -116,11 +121,13 @@ def encode(message: Message[Any]) -> bytes:
     The Worker would delay a message with an `eta` a second time, in its own memory.
     """
     queue_name = q_name(message.queue_name)
-    if queue_name == message.queue_name and "eta" not in message.options:
-        return message.encode()
-    message = message.copy(queue_name=queue_name)
-    message.options.pop("eta", None)
-    return message.encode()
+    if queue_name != message.queue_name or "eta" in message.options:
+        message = message.copy(queue_name=queue_name)
+        message.options.pop("eta", None)
+    if type(message) is Message and type(get_encoder()) is JSONEncoder:
+        # The same as below, in two thirds of the time.
+        return _JSON.encode(vars(message)).encode()
+    return bytes(message.encode())
 
 
 def decode(entry: Entry, queue_name: str) -> DeliveredMessage:

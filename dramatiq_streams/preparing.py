@@ -183,15 +183,9 @@ def _copied(message: Message[Any]) -> Message[Any]:
     """A copy whose options can be changed; a plain message's own `copy` takes much longer."""
     if type(message) is not Message:
         return message.copy()
-    return Message(
-        queue_name=message.queue_name,
-        actor_name=message.actor_name,
-        args=message.args,
-        kwargs=message.kwargs,
-        options=dict(message.options),
-        message_id=message.message_id,
-        message_timestamp=message.message_timestamp,
-    )
+    copied: Message[Any] = object.__new__(Message)
+    vars(copied).update(vars(message), options=dict(message.options))
+    return copied
 
 
 def _encoded(message: Message[Any]) -> bytes:

@@ -2,6 +2,7 @@ import json
 from typing import Any
 
 import pytest
+from dramatiq.encoder import Encoder, JSONEncoder, MessageData, PickleEncoder
 from dramatiq.errors import DecodeError
 from dramatiq.message import Message
 
@@ -37,10 +38,43 @@ def test_message_survives_encoding_and_decoding() -> None:
     assert delivered.entry.entry_id == "1-0"
 
 
-def test_plain_message_is_encoded_as_dramatiq_does() -> None:
-    message = new_message(retries=3)
+class Shouting(Message[Any]):
+    """A message that encodes itself in its own way."""
+
+    def encode(self) -> bytes:
+        return super().encode().upper()
+
+
+class Buffering(JSONEncoder):
+    """An encoder that derives from dramatiq's, and makes no bytes."""
+
+    def encode(self, data: MessageData) -> bytes:
+        return bytearray(b"#" + super().encode(data))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("option", [3, "é\ud800", float("inf"), {"1": [None, True]}, ()])
+def test_plain_message_is_encoded_as_dramatiq_does(option: Any) -> None:
+    message = new_message(option=option)
 
     assert encode(message) == message.encode()
+
+
+def test_message_that_encodes_itself_may() -> None:
+    message = Shouting(**new_message().asdict())
+
+    assert encode(message) == message.encode()
+    assert b'"SEND"' in encode(message)
+
+
+@pytest.mark.parametrize("encoder", [Buffering(), PickleEncoder()])
+def test_message_is_encoded_with_the_encoder_that_was_set(
+    encoder: Encoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dramatiq.message.global_encoder", encoder)
+    message = new_message()
+
+    assert encode(message) == encoder.encode(message.asdict())
+    assert type(encode(message)) is bytes
 
 
 @pytest.mark.parametrize("queue_name", ["mail", "mail.DQ", "mail.XQ"])
