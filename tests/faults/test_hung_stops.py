@@ -21,8 +21,8 @@ from tests.support.cli import DramatiqCommand
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
-#: The tasks end at once, so all of it is waiting for the server: five seconds, or the socket timeout
-#: of ten where a command was under way already. The rest is signals and processes.
+#: The tasks end at once, so all of it is waiting for the server: five seconds, or the socket
+#: timeout of ten where a command was under way already. The rest is signals and processes.
 STOP_SECONDS = DEFAULT_SOCKET_TIMEOUT + 4
 
 _SOURCE = f"""
