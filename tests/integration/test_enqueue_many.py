@@ -116,7 +116,7 @@ def test_server_that_becomes_full_tells_what_was_refused(start_server: StartServ
 
 
 def test_nothing_sent_is_said_to_be_unsent(make_broker: MakeBroker) -> None:
-    broker = make_broker(url="redis://127.0.0.1:1")
+    broker = make_broker(url="redis://127.0.0.1:1", enqueue_timeout=0)
 
     with pytest.raises(Exception, match="refused") as caught:
         broker.enqueue_many([new_message(number) for number in range(3)])

@@ -99,7 +99,7 @@ class Deployment:
         self._certificates = certificates
         self._failover_timeout_ms = failover_timeout_ms
         secret = [f"requirepass {password}", f"masterauth {password}"] if password else []
-        settings = (*secret, "repl-diskless-sync-delay 0", "repl-timeout 60", *config)
+        settings = (*secret, "repl-timeout 60", *config)
         self.master = self._server(settings)
         self.master.start()
         follow = f"replicaof 127.0.0.1 {link(self.master.port)}"

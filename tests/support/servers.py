@@ -250,6 +250,8 @@ class Server:
             # With `everysec` a slow fsync postpones writes by up to two seconds.
             "appendfsync always",
             "daemonize no",
+            # Otherwise a master waits for five seconds whether more replicas come.
+            "repl-diskless-sync-delay 0",
             *([self.user.line(self.binary.name)] if self.user else []),
         ]
 

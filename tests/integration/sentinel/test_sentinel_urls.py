@@ -58,7 +58,8 @@ def test_sentinel_that_is_not_there_is_passed_over(
 def test_service_that_no_sentinel_knows_is_named(
     deployment: Deployment, make_broker: MakeBroker
 ) -> None:
-    broker = make_broker(url=deployment.url.replace(SERVICE, "unheard-of"))
+    url = deployment.url.replace(SERVICE, "unheard-of")
+    broker = make_broker(url=url, enqueue_timeout=0)
 
     with pytest.raises(ConnectionFailed, match=r"knows a master of 'unheard-of'"):
         broker.enqueue(new_message(1))
