@@ -245,7 +245,7 @@ class StreamsBroker(SignallingBroker):
                 return self._retry(message, delay)
             message = message.message
         message = checked_message(message)
-        with self._causes.kept():
+        try:
             self._preparing.check_new(message, delay)
             outgoing = self._preparing.prepare(message, delay, follows_itself=is_delivered)
             try:
@@ -253,6 +253,9 @@ class StreamsBroker(SignallingBroker):
             except NotReplicated:
                 self.emit_after("enqueue", outgoing.message, outgoing.delay)
                 raise
+        except Exception as error:
+            self._causes.keep(error)
+            raise
         return self._enqueued(outgoing, receipt.holders.get(0))
 
     def enqueue_many(
@@ -283,8 +286,11 @@ class StreamsBroker(SignallingBroker):
                     error, enqueued=enqueued, unconfirmed=[], unsent=later
                 ) from error
             later = later[len(chunk) :]
-            with self._causes.kept():
+            try:
                 self._send_chunk(chunk, enqueued, later=later)
+            except Exception as error:
+                self._causes.keep(error)
+                raise
         return enqueued
 
     def defer(self, message: DeliveredMessage, *, delay: int) -> bool:

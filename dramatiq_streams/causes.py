@@ -6,8 +6,6 @@ dramatiq swallows what goes wrong then: acknowledged, the message would end ther
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from .errors import NotReplicated
 from .messages import DeliveredMessage
@@ -30,22 +28,15 @@ class Causes:
         """What this thread sends from now on has no cause that is known."""
         self._of_thread.message = None
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """If sending fails, the message that caused it stays, to be delivered again.
+    def keep(self, error: Exception) -> None:
+        """What this thread sent has failed: the message that caused it stays, to come again.
 
         What never can be sent makes a dead letter of it, with the reason.
         """
         cause = getattr(self._of_thread, "message", None)
-        try:
-            yield
-        except NotReplicated:
-            raise
-        except IMPOSSIBLE as error:
-            if isinstance(cause, DeliveredMessage):
-                cause.give_up(error)
-            raise
-        except Exception:
-            if isinstance(cause, DeliveredMessage):
-                cause.must_stay = True
-            raise
+        if not isinstance(cause, DeliveredMessage) or isinstance(error, NotReplicated):
+            return
+        if isinstance(error, IMPOSSIBLE):
+            cause.give_up(error)
+        else:
+            cause.must_stay = True

@@ -79,7 +79,7 @@ class Receipt:
     """What became of messages that were sent together."""
 
     #: For each why the server refused it, or None.
-    failures: list[Exception | None]
+    failures: Sequence[Exception | None]
     #: How many replicas have all of them; None when nobody waited for replicas.
     confirmed_by: int | None = None
     #: Which message has the unique key of one that was therefore not enqueued, by its position.
@@ -89,6 +89,10 @@ class Receipt:
     def first_failure(self) -> Exception | None:
         """Why the first one of those that were refused was refused."""
         return next(filter(None, self.failures), None)
+
+
+#: Of one message, the only one that was sent.
+_STORED = Receipt((None,))
 
 
 class Outbox:
@@ -146,7 +150,7 @@ class Outbox:
                 delay_ms=outgoing.delay_left,
             )
         self._introduce(outgoing.queue_name)
-        return Receipt([None])
+        return _STORED
 
     def send_many(self, chunk: Sequence[Outgoing]) -> Receipt:
         """Store *chunk* in one round trip, in order.

@@ -107,7 +107,8 @@ class Process:
 
     def introduce(self, queue_name: str) -> None:
         """Make sure, once, that operators find *queue_name*; what fails is made up for later."""
-        self._registry.introduce(self._caretaker.registration(queue_name))
+        if not self._registry.has_introduced(queue_name):
+            self._registry.introduce(self._caretaker.registration(queue_name))
 
     def settlement(self, queue_name: str) -> Settlement:
         """The settlement of *queue_name*: one for the life of the process."""

@@ -41,7 +41,7 @@ LEAST_DELAY_LEFT_MS = 60_000
 #: A message with a unique key is not sent again when it is older: for one that has ended since, the
 #: server remembers the key a little longer.
 OLDEST_UNIQUE_MS = REMEMBERED_MS - 10_000
-Attempt = Callable[[], Receipt]
+Attempt = Callable[[Sequence[Outgoing]], Receipt]
 
 
 class Producer:
@@ -76,7 +76,7 @@ class Producer:
             NotReplicated: It is stored, but not on as many replicas as it should be.
             ServerOutOfMemory: It is not stored.
         """
-        receipt = self._send([outgoing], lambda: self._outbox.send(outgoing))
+        receipt = self._send([outgoing], self._attempt_one)
         if not receipt.holders:
             self.check_replicas(receipt, [outgoing.message])
         return receipt
@@ -88,7 +88,7 @@ class Producer:
             NotEnqueued: Nothing is stored, and nothing is in the spool.
             EnqueueUnconfirmed: Any of them may or may not be stored.
         """
-        return self._send(chunk, lambda: _raised_if_unable(self._outbox.send_many(chunk)))
+        return self._send(chunk, self._attempt_many)
 
     def check_replicas(
         self,
@@ -109,19 +109,31 @@ class Producer:
             )
 
     def _send(self, chunk: Sequence[Outgoing], attempt: Attempt) -> Receipt:
-        def reach_and_attempt() -> Receipt:
-            try:
-                self._reach()
-            except ConnectionClosed as error:  # of a question, and nothing was sent
-                raise ConnectionFailed(str(error)) from error
-            return attempt()
-
         if self._drain is not None:
-            return self._send_or_spool(chunk, reach_and_attempt, self._drain)
-        return self._send_again(chunk, reach_and_attempt)
+            return self._send_or_spool(chunk, attempt, self._drain)
+        try:
+            return attempt(chunk)
+        except (ConnectionFailed, ConnectionClosed) as error:
+            return self._send_again(chunk, attempt, error)
 
-    def _send_again(self, chunk: Sequence[Outgoing], attempt: Attempt) -> Receipt:
-        """Make attempts until one succeeds, time is up, or sending again is not safe."""
+    def _attempt_one(self, chunk: Sequence[Outgoing]) -> Receipt:
+        self._make_reachable()
+        return self._outbox.send(chunk[0])
+
+    def _attempt_many(self, chunk: Sequence[Outgoing]) -> Receipt:
+        self._make_reachable()
+        return _raised_if_unable(self._outbox.send_many(chunk))
+
+    def _make_reachable(self) -> None:
+        try:
+            self._reach()
+        except ConnectionClosed as error:  # of a question, and nothing was sent
+            raise ConnectionFailed(str(error)) from error
+
+    def _send_again(
+        self, chunk: Sequence[Outgoing], attempt: Attempt, failure: Exception
+    ) -> Receipt:
+        """After a *failure*, make attempts until one succeeds, time is up, or it is not safe."""
         is_unconfirmed = False
 
         def is_repeatable(error: BaseException) -> bool:
@@ -133,12 +145,9 @@ class Producer:
             return isinstance(error, ConnectionFailed | ConnectionClosed)
 
         try:
-            try:
-                return attempt()
-            except (ConnectionFailed, ConnectionClosed) as error:
-                if not is_repeatable(error) or not self._may_wait():
-                    raise
-                return self._retrying(is_repeatable)(attempt)
+            if not is_repeatable(failure) or not self._may_wait():
+                raise failure
+            return self._retrying(is_repeatable)(attempt, chunk)
         except (ConnectionFailed, ConnectionClosed) as error:
             if is_unconfirmed:
                 raise EnqueueUnconfirmed(error, unconfirmed=_messages(chunk)) from error
@@ -161,7 +170,7 @@ class Producer:
             self._spool(chunk, drain, cause="messages wait before it, or for the server")
             return Receipt([None] * len(chunk))
         try:
-            receipt = attempt()
+            receipt = attempt(chunk)
         except (ConnectionFailed, ConnectionClosed) as error:
             drain.begin_outage(error)
             self._spool(chunk, drain, cause=error)

@@ -81,13 +81,17 @@ class Registry:
         if self._runs.execute("HGET", self._key, registration.queue_name) is None:
             self.note([registration])
 
+    def has_introduced(self, queue_name: str) -> bool:
+        """Whether `introduce` has written it."""
+        return queue_name in self._introduced
+
     def introduce(self, registration: Registration) -> None:
         """Write *registration*, once in the life of this object. Never fails for the server's sake.
 
         It comes after a message was stored, whose sender is not to hear of this.
         """
         name = registration.queue_name
-        if name in self._introduced:
+        if self.has_introduced(name):
             return
         # One thread tries; the others have better things to do.
         if not self._introducing.acquire(blocking=False):
