@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -33,7 +34,12 @@ def canonical_queue_name(name: object) -> str:
     Raises:
         InvalidOption: It is not a plain name.
     """
-    return checked_queue_name(q_name(name) if isinstance(name, str) else name)
+    return _canonical(name) if isinstance(name, str) else checked_queue_name(name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _canonical(name: str) -> str:
+    return checked_queue_name(q_name(name))
 
 
 def checked_messages(messages: Iterable[Any]) -> list[Message[Any]]:

@@ -94,9 +94,11 @@ class Lanes:
 
         The message's options win over its actor's, and a `lane` over a `priority`.
         """
-        for options in (message_options, actor_options):
-            if options.get("lane") is not None:
-                return self.position(options["lane"])
+        lane = message_options.get("lane")
+        if lane is None:
+            lane = actor_options.get("lane")
+        if lane is not None:
+            return self.position(lane)
         priority = message_options.get("priority")
         return self.position_of_priority(actor_priority if priority is None else priority)
 
