@@ -37,7 +37,10 @@ _NO_HOST = "none"
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """A consumer whose heartbeat is overdue."""
+    """A consumer whose heartbeat is overdue, or later than the server's clock, which was set back.
+
+    Then `overdue_ms` is below zero.
+    """
 
     consumer: str
     #: Server milliseconds.
@@ -166,8 +169,8 @@ class Liveness:
     ) -> Recovered:
         """Free all that *consumer* holds, for whoever reads next.
 
-        Nothing happens if it has sent a heartbeat after *heartbeat_ms*; None when it is provably
-        gone. What was delivered *max_deliveries* times becomes a dead letter.
+        Nothing happens if its last heartbeat is another than *heartbeat_ms*; None when it is
+        provably gone. What was delivered *max_deliveries* times becomes a dead letter.
         """
         keys = self._scope.keys(queue_name)
         released = dead_lettered = 0
@@ -197,7 +200,7 @@ class Liveness:
     ) -> bool:
         """Remove *consumer* from the server if it holds nothing; returns whether it was removed.
 
-        Not if it has sent a heartbeat after *heartbeat_ms*; None when it is certainly gone.
+        Not if its last heartbeat is another than *heartbeat_ms*; None when it is certainly gone.
         """
         keys = self._scope.keys(queue_name)
         removed = self._scripts.forget(

@@ -64,6 +64,7 @@ class Watch:
         self._may_list_clients = True
         self._last_beat_ms = -math.inf
         self._steady_since_ms = math.inf
+        self._premature: dict[str, dict[tuple[str, int], float]] = {}
 
     def tend(self, queue_name: str) -> None:
         """Send a heartbeat, and free what dead consumers of *queue_name* hold."""
@@ -71,7 +72,7 @@ class Watch:
         self._tell_recovered(queue_name, pulse.recovered)
         self._bury_neighbours(queue_name, pulse)
         late = [one for one in pulse.late if one.consumer != self._consumer]
-        for one in self._disconnected(late):
+        for one in self._disconnected(self._long_silent(queue_name, late)):
             self._free(queue_name, one.consumer, one.heartbeat_ms, "is disconnected")
         for one in late:
             if one.overdue_ms > max(FORGET_MS, 2 * self._options.lease_ms):
@@ -152,6 +153,23 @@ class Watch:
             if consumer != self._consumer and identity.is_gone:
                 self._free(queue_name, consumer, None, "has ended")
                 self._liveness.forget(queue_name, consumer, heartbeat_ms=None, host=self._host)
+
+    def _long_silent(self, queue_name: str, late: list[Late]) -> list[Late]:
+        """Those of *late* that have sent no heartbeat for the whole grace.
+
+        Nobody can tell how old one is that is later than the server's clock: it counts from when
+        it was first seen.
+        """
+        now_ms = clock.monotonic_ms()
+        known = self._premature.get(queue_name, {})
+        seen = {
+            (one.consumer, one.heartbeat_ms): known.get((one.consumer, one.heartbeat_ms), now_ms)
+            for one in late
+            if one.overdue_ms < 0
+        }
+        self._premature[queue_name] = seen
+        since_ms = now_ms - self._options.disconnect_grace_ms
+        return [one for one in late if seen.get((one.consumer, one.heartbeat_ms), 0) <= since_ms]
 
     def _disconnected(self, late: list[Late]) -> list[Late]:
         """Those of *late* that the server has no connection of, as far as it can be known."""

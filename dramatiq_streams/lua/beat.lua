@@ -11,7 +11,7 @@ ARGV
   identity   str  its process; "" where others cannot check it
   host_ttl   int  milliseconds that `host` is kept without a heartbeat
   late       int  milliseconds after which a heartbeat is late
-  limit      int  the most late consumers to return, the latest first
+  limit      int  the most late consumers to return, the latest first, and as many of the future
 RETURNS
   array  server time, number of neighbours n; n times: consumer, identity;
          then for each late consumer: its name, its last heartbeat, ids of its connections
@@ -28,4 +28,4 @@ local late, limit = tonumber(ARGV[5]), ARGV[6]
 local me = { consumer = consumer, ids = ids, identity = identity, host_ttl = host_ttl }
 local time, neighbours = heartbeat(consumers, connections, host, me, now)
 local reply = extend_reply({ time, #neighbours / 2 }, neighbours)
-return extend_reply(reply, overdue(consumers, connections, time - late, limit))
+return extend_reply(reply, overdue(consumers, connections, time, late, limit))

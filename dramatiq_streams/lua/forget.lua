@@ -10,7 +10,7 @@ KEYS
 ARGV
   group      str  the consumer group
   consumer   str  who has gone
-  heartbeat  str  the last heartbeat it may have sent; "" when it is certainly gone
+  heartbeat  str  its heartbeat, if it has sent no other; "" when it is certainly gone
 RETURNS
   int        1 when it was removed, else 0
 ]]
@@ -20,7 +20,7 @@ local lanes = { unpack(KEYS, 5) }
 local group, consumer, heartbeat = ARGV[1], ARGV[2], ARGV[3]
 
 local last = redis.call("ZSCORE", consumers, consumer)
-if heartbeat ~= "" and last and tonumber(last) > tonumber(heartbeat) then
+if heartbeat ~= "" and last and tonumber(last) ~= tonumber(heartbeat) then
     return 0
 end
 for _, lane in ipairs(lanes) do

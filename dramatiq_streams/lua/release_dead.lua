@@ -1,7 +1,7 @@
 --[[
 Free what a dead consumer holds; give up on what was delivered too often.
 
-The caller has proof that the process is gone, or names the heartbeat that it was judged by: a newer
+The caller has proof that the process is gone, or names the heartbeat that it was judged by: another
 one means that it lives. O(limit) for each lane; call again while it returns `limit` or more.
 
 KEYS
@@ -15,7 +15,7 @@ ARGV
   group           str   the consumer group
   consumer        str   who is dead
   released        str   the consumer that owns what nobody works on
-  heartbeat       str   the last heartbeat it may have sent; "" when it is provably gone
+  heartbeat       str   its heartbeat, if it has sent no other; "" when it is provably gone
   limit           int   the most entries to free in each lane
   max_deliveries  int   what was delivered this often is given up on
   lane_names      json  the names of the lanes, in order
@@ -39,7 +39,7 @@ local limit, max_deliveries = ARGV[5], tonumber(ARGV[6])
 local lane_names, ttl = cjson.decode(ARGV[7]), tonumber(ARGV[8])
 
 local last = redis.call("ZSCORE", consumers, consumer)
-if heartbeat ~= "" and last and tonumber(last) > tonumber(heartbeat) then
+if heartbeat ~= "" and last and tonumber(last) ~= tonumber(heartbeat) then
     return { 0, 0, 0 }
 end
 local counts, looked_at = { [0] = 0, 0, 0 }, 0
