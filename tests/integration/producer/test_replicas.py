@@ -68,12 +68,13 @@ def test_message_that_no_replica_has_in_time_is_reported_and_stays(
 def test_message_that_is_there_already_waits_for_no_replica(
     make_broker: MakeBroker, own_server: Server, replica: Server
 ) -> None:
-    broker = make_broker(url=own_server.url, wait_replicas=1, wait_timeout=3_000)
+    patient = make_broker(url=own_server.url, wait_replicas=1, wait_timeout=10_000)
     first = new_message(1, unique_for=60_000, idempotency_key="k")
-    broker.enqueue(first)
-    assert QueueState(replica.client(), broker.namespace).count() == 1
+    patient.enqueue(first)
+    assert QueueState(replica.client(), patient.namespace).count() == 1
     replica.pause()
     own_server.client().set("{x}", "y")  # what this connection has not written is no concern
+    broker = make_broker(url=own_server.url, wait_replicas=1, wait_timeout=300)
 
     again = broker.enqueue(new_message(1, unique_for=60_000, idempotency_key="k"))
 
