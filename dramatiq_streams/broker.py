@@ -271,11 +271,9 @@ class StreamsBroker(SignallingBroker):
             NotReplicated: The same, when all that was sent is enqueued, but not on enough replicas.
             InvalidOption: As `enqueue`; nothing was sent.
         """
-        waiting = checked_messages(messages)
-        for message in waiting:
-            self._preparing.check_new(message, delay)
+        later = checked_messages(messages)
+        self._preparing.check_all_new(later, delay)
         enqueued: list[Message[Any]] = []
-        later = waiting
         while later:
             try:
                 chunk = self._preparing.prepare_chunk(later, delay)
@@ -285,7 +283,7 @@ class StreamsBroker(SignallingBroker):
                 raise PartlyEnqueued(
                     error, enqueued=enqueued, unconfirmed=[], unsent=later
                 ) from error
-            later = later[len(chunk) :]
+            del later[: len(chunk)]
             try:
                 self._send_chunk(chunk, enqueued, later=later)
             except Exception as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dramatiq.actor import Actor
@@ -73,6 +73,19 @@ class Preparing:
             self._vetting.check_message(step.options)
             step = as_message(step.options.get("pipe_target"))
             delay = step.options.get("delay") if step is not None else None
+
+    def check_all_new(self, messages: Iterable[Message[Any]], delay: int | None) -> None:
+        """`check_new` all of *messages*.
+
+        Those without options differ by their queue and actor only: of these it checks one.
+        """
+        checked: set[tuple[str, str]] = set()
+        for message in messages:
+            place = message.queue_name, message.actor_name
+            if message.options or place not in checked:
+                self.check_new(message, delay)
+            if not message.options:
+                checked.add(place)
 
     def prepare(
         self, message: Message[Any], delay: int | None, *, follows_itself: bool = False

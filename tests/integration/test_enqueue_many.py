@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import dramatiq
 import pytest
 from dramatiq.message import Message
 from dramatiq.middleware import Middleware, MiddlewareError
@@ -75,6 +76,21 @@ def test_an_impossible_option_anywhere_sends_nothing(
     messages.append(new_message(0, lane="fast"))
 
     with pytest.raises(InvalidOption, match="fast"):
+        broker.enqueue_many(messages)
+
+    assert queue.count() == 0
+
+
+@pytest.mark.parametrize("place", [{"queue": "no queue"}, {"actor": "lost"}])
+def test_an_impossible_place_of_a_plain_message_sends_nothing(
+    broker: StreamsBroker, queue: QueueState, place: dict[str, str]
+) -> None:
+    actor = dramatiq.actor(broker=broker, actor_name="lost")(print)
+    actor.options["lane"] = "fast"  # too late to be refused with the actor
+    messages = [new_message(number) for number in range(1_500)]
+    messages += [new_message(0, actor="lost", lane="low"), new_message(0, **place)]
+
+    with pytest.raises(InvalidOption, match="no queue|fast"):
         broker.enqueue_many(messages)
 
     assert queue.count() == 0
