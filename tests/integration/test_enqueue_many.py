@@ -90,7 +90,7 @@ def test_an_impossible_place_of_a_plain_message_sends_nothing(
     messages = [new_message(number) for number in range(1_500)]
     messages += [new_message(0, actor="lost", lane="low"), new_message(0, **place)]
 
-    with pytest.raises(InvalidOption, match="no queue|fast"):
+    with pytest.raises(InvalidOption, match=r"no queue|fast"):
         broker.enqueue_many(messages)
 
     assert queue.count() == 0
