@@ -16,6 +16,9 @@ from .waiting import wait_until
 #: Short enough to wait for, long enough for a busy machine.
 LEASE_MS = 2_000
 
+#: The key of most locks.
+KEY = "{locks}:a"
+
 
 class LockServers:
     """Up to five servers; what is made of them is closed with the test.
@@ -78,6 +81,11 @@ def lock_servers(count: int, make: Callable[..., Server] = Server) -> Iterator[l
             server.close()
 
 
+def lock(masters: Masters, key: str = KEY, *, lease_ms: int = LEASE_MS) -> Redlock:
+    """A lock that nobody has taken yet."""
+    return Redlock(key, masters=masters, lease_ms=lease_ms)
+
+
 def known(ask: Callable[[], bool], *, timeout: float = 5.0) -> bool:
     """What *ask* returns as soon as it does not raise `LocksUnavailable`.
 
@@ -94,7 +102,7 @@ def known(ask: Callable[[], bool], *, timeout: float = 5.0) -> bool:
 
 def is_free(masters: Masters, key: str) -> bool:
     """Whether somebody else could take *key* now; it is released again."""
-    probe = Redlock(key, masters=masters, lease_ms=LEASE_MS)
+    probe = lock(masters, key)
     is_taken = known(probe.acquire)
     probe.release()
     return is_taken

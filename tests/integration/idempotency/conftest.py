@@ -1,4 +1,4 @@
-"""Five lock servers for all tests of a process; nobody stops or pauses them."""
+"""Five lock servers that nobody stops or pauses, brokers with keys, an actor that counts."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,6 +44,8 @@ def lockers(_five_servers: list[Server]) -> Iterator[LockServers]:
 
 #: As short as a lease may be with one lock server.
 LEASE_MS = 600
+
+SECOND_MS = 1_000
 
 
 class IdempotentBroker(StreamsBroker):
@@ -94,3 +96,37 @@ def make_idempotent(make_broker: MakeBroker, redis_client: redis.Redis) -> Itera
     for idempotency in made:
         for claimant in idempotency._claimants.values():
             claimant.close()
+
+
+class Runs(list[Any]):
+    """What an actor was called with; it fails as often as it is told to."""
+
+    failures = 0
+
+    def note(self, *args: Any, **kwargs: Any) -> Any:
+        self.append((*args, *kwargs.values()))
+        if self.failures > 0:
+            self.failures -= 1
+            raise RuntimeError("fails")
+        return len(self)
+
+
+@pytest.fixture
+def runs() -> Runs:
+    """Nothing yet."""
+    return Runs()
+
+
+def declare(broker: dramatiq.Broker, runs: Runs, **options: Any) -> dramatiq.Actor[..., Any]:
+    """The actor `fetch`, which notes its *runs*."""
+
+    def fetch(url: str, depth: int = 0) -> Any:
+        return runs.note(url, depth)
+
+    options = {"min_backoff": 10, "max_backoff": 20, **options}
+    return declared(fetch, broker=broker, actor_name="fetch", **options)
+
+
+def join(broker: dramatiq.Broker) -> None:
+    """Wait until its queue is empty."""
+    broker.join("default", timeout=10 * SECOND_MS)

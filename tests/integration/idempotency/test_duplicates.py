@@ -7,7 +7,6 @@ from typing import Any
 
 import dramatiq
 import pytest
-import redis
 from dramatiq.middleware import SkipMessage
 from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
@@ -15,46 +14,18 @@ from prometheus_client import CollectorRegistry
 
 from dramatiq_streams.events import Event
 from dramatiq_streams.metrics import Metrics
-from dramatiq_streams.middleware import Idempotency, current_fencing_token
+from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.middleware.idempotency.refusals import Refusals
-from dramatiq_streams.middleware.idempotency.replays import REPLAY_LIMIT
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
-from tests.integration.idempotency.conftest import IdempotentBroker, MakeIdempotent, declared
+from tests.integration.idempotency.conftest import (
+    MakeIdempotent,
+    Runs,
+    declare,
+    join,
+)
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
-
-SECOND_MS = 1_000
-
-
-class Runs(list[Any]):
-    """What an actor was called with; it fails as often as it is told to."""
-
-    failures = 0
-
-    def note(self, *args: Any, **kwargs: Any) -> Any:
-        self.append((*args, *kwargs.values()))
-        if self.failures > 0:
-            self.failures -= 1
-            raise RuntimeError("fails")
-        return len(self)
-
-
-@pytest.fixture
-def runs() -> Runs:
-    return Runs()
-
-
-def declare(broker: dramatiq.Broker, runs: Runs, **options: Any) -> dramatiq.Actor[..., Any]:
-    def fetch(url: str, depth: int = 0) -> Any:
-        return runs.note(url, depth)
-
-    options = {"min_backoff": 10, "max_backoff": 20, **options}
-    return declared(fetch, broker=broker, actor_name="fetch", **options)
-
-
-def join(broker: dramatiq.Broker) -> None:
-    broker.join("default", timeout=10 * SECOND_MS)
 
 
 def test_key_is_run_once_however_often_it_is_sent(
@@ -177,44 +148,6 @@ def test_log_tells_a_harmless_duplicate_from_a_dead_letter(
     ]
 
 
-def test_what_has_failed_runs_again_and_is_done_then(
-    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
-) -> None:
-    broker = make_idempotent()
-    fetch = declare(broker, runs, idempotency_key=True)
-    runs.failures = 2
-    make_worker(broker)
-
-    fetch.send("a")
-    join(broker)
-    fetch.send("a")
-    join(broker)
-
-    (key,) = broker.witness.keys(f"{{{broker.namespace}:idempotency}}:record:*")
-    record = broker.records.show(key.decode().partition(":record:")[2])
-    assert (len(runs), record.state, record.attempts) == (3, "done", 3)
-    assert broker.records.held() == []
-
-
-def test_dead_letter_leaves_its_key_failed_and_a_duplicate_runs(
-    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
-) -> None:
-    broker = make_idempotent()
-    fetch = declare(broker, runs, idempotency_key="{url}", max_retries=0)
-    runs.failures = 1
-    make_worker(broker)
-
-    fetch.send("a")
-    join(broker)
-    failed = broker.records.show("fetch:a")
-    fetch.send("a")
-    join(broker)
-
-    assert (failed.state, failed.attempts) == ("failed", 1)
-    assert len(runs) == 2
-    assert broker.records.show("fetch:a").state == "done"
-
-
 def test_duplicate_can_become_a_dead_letter(
     make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
 ) -> None:
@@ -307,63 +240,6 @@ def test_wrong_key_of_a_message_is_not_run_without_it(
     assert runs == []
 
 
-def test_record_expires_after_the_ttl_of_message_actor_or_middleware(
-    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
-) -> None:
-    broker = make_idempotent({"lease": 1_000}, ttl=900_000, lease=600)
-    fetch = declare(broker, runs, idempotency_key="{url}", idempotency_ttl=800_000)
-    plain = declared(lambda url: None, broker=broker, actor_name="plain", idempotency_key="{url}")
-    make_worker(broker)
-
-    fetch.send("a")
-    fetch.send_with_options(args=("b",), idempotency_ttl=700_000)
-    plain.send("c")
-    join(broker)
-
-    tag = f"{{{broker.namespace}:idempotency}}:record"
-    left = [broker.witness.pttl(f"{tag}:{key}") for key in ("fetch:a", "fetch:b", "plain:c")]
-    assert [round(ms / 100_000) for ms in left] == [8, 7, 9]
-
-
-def test_actors_and_prefixes_keep_their_keys_apart(
-    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
-) -> None:
-    broker = make_idempotent(key_prefix="mine")
-    fetch = declare(broker, runs, idempotency_key="{url}")
-    other = declared(
-        lambda url: runs.append((url,)), broker=broker, actor_name="other", idempotency_key="{url}"
-    )
-    make_worker(broker)
-
-    fetch.send("a")
-    other.send("a")
-    join(broker)
-
-    assert len(runs) == 2
-    keys: Any = broker.witness.keys(f"{{{broker.namespace}:mine}}:*")
-    assert sorted(key.rpartition(b":record:")[2] for key in keys) == [b"fetch:a", b"other:a"]
-
-
-@pytest.fixture
-def replaying(make_idempotent: MakeIdempotent, result_backend: RedisBackend) -> IdempotentBroker:
-    broker = make_idempotent(on_duplicate="replay")
-    broker.add_middleware(Results(backend=result_backend, store_results=True))
-    return broker
-
-
-def test_caller_of_a_duplicate_gets_the_result_of_the_first(
-    replaying: IdempotentBroker, make_worker: MakeWorker, runs: Runs
-) -> None:
-    fetch = declare(replaying, runs, idempotency_key="{url}")
-    make_worker(replaying)
-
-    first, second = fetch.send("a"), fetch.send("a")
-    results = [each.get_result(block=True, timeout=5 * SECOND_MS) for each in (first, second)]
-
-    assert results == [1, 1]
-    assert len(runs) == 1
-
-
 def test_what_was_refused_is_counted(
     make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
 ) -> None:
@@ -390,58 +266,3 @@ def test_what_was_refused_is_counted(
         "late_completions": None,
         "deferred": None,
     }
-
-
-def test_result_that_is_none_is_replayed_too(
-    replaying: IdempotentBroker, make_worker: MakeWorker
-) -> None:
-    quiet = declared(
-        lambda url: None, broker=replaying, actor_name="quiet", idempotency_key="{url}"
-    )
-    make_worker(replaying)
-
-    results = [quiet.send("a").get_result(block=True, timeout=5 * SECOND_MS) for _ in range(2)]
-
-    assert results == [None, None]
-
-
-def test_large_result_is_not_kept_and_its_duplicate_is_skipped(
-    replaying: IdempotentBroker, make_worker: MakeWorker
-) -> None:
-    large = declared(
-        lambda url: "x" * REPLAY_LIMIT,
-        broker=replaying,
-        actor_name="large",
-        idempotency_key="{url}",
-    )
-    make_worker(replaying)
-
-    results = [large.send("a").get_result(block=True, timeout=5 * SECOND_MS) for _ in range(2)]
-
-    assert [result is None for result in results] == [False, True]
-    tag = f"{{{replaying.namespace}:idempotency}}:record:large:a"
-    assert replaying.witness.memory_usage(tag) < 2_000
-
-
-def test_token_grows_with_each_attempt_also_after_the_record_is_gone(
-    make_idempotent: MakeIdempotent, make_worker: MakeWorker, redis_client: redis.Redis
-) -> None:
-    broker = make_idempotent()
-    tokens: list[int] = []
-
-    def fetch(url: str) -> None:
-        tokens.append(current_fencing_token())
-        if len(tokens) == 1:
-            raise RuntimeError("fails")
-
-    actor = declared(fetch, broker=broker, idempotency_key="{url}", min_backoff=10, max_backoff=20)
-    make_worker(broker, threads=1)
-
-    actor.send("a")
-    join(broker)
-    redis_client.delete(f"{{{broker.namespace}:idempotency}}:record:fetch:a")
-    actor.send("a")
-    join(broker)
-
-    assert len(tokens) == 3
-    assert tokens == sorted(set(tokens))

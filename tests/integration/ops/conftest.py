@@ -1,15 +1,18 @@
-"""The command `dramatiq-streams` on this test's namespace, in this process."""
+"""The command `dramatiq-streams` on this test's namespace, in this process; what it migrates."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from dramatiq_streams.cli import main
+from tests.support.redis_broker import OldBroker
 from tests.support.servers import Server
 
 
@@ -51,3 +54,27 @@ def run(
         return Run(code, printed.out, printed.err)
 
     return run_command
+
+
+Migrate = Callable[..., Run]
+
+
+@pytest.fixture
+def old(server: Server) -> Iterator[OldBroker]:
+    """A RedisBroker with nothing in it, on the server that ours is on."""
+    old = OldBroker(server, f"old-{secrets.token_hex(6)}")
+    yield old
+    old.clean()
+
+
+@pytest.fixture
+def migrate(old: OldBroker, run: RunCommand) -> Migrate:
+    """Runs the command from the old broker to this test's namespace."""
+    return lambda *arguments: run(
+        "migrate", "--from", old.url, "--from-namespace", old.namespace, *arguments
+    )
+
+
+def left(result: Run) -> dict[str, int]:
+    """Why messages were left, and how many."""
+    return dict(sum((Counter(each["left"]) for each in result.json["queues"]), Counter()))
