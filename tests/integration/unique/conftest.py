@@ -1,6 +1,7 @@
-"""The queue as the server has it, its unique keys, and an actor whose messages are sent once."""
+"""The queue as the server has it, its unique keys, actors whose messages are sent once, a gate."""
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dramatiq
@@ -11,6 +12,7 @@ from dramatiq_streams import StreamsBroker
 from dramatiq_streams.keys import queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
 from tests.contract.queue_state import QueueState
+from tests.support.waiting import wait_until
 
 Actor = dramatiq.Actor[Any, Any]
 MakeActor = Callable[..., Actor]
@@ -72,3 +74,33 @@ def make_actor(broker: StreamsBroker) -> MakeActor:
 def work(make_actor: MakeActor) -> Actor:
     """An actor with one argument, unique until it is done."""
     return make_actor()
+
+
+class Gate:
+    """Holds actors until it is opened, and notes what they were called with."""
+
+    def __init__(self) -> None:
+        self.started: list[int] = []
+        self.opened = threading.Event()
+
+    def pass_through(self, number: int) -> None:
+        """The actor's body."""
+        self.started.append(number)
+        assert self.opened.wait(20)
+
+    def wait_for_starts(self, count: int) -> None:
+        """Wait until so many calls have begun."""
+        wait_until(lambda: len(self.started) >= count, message=f"{count} have started")
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """A closed gate."""
+    made = Gate()
+    yield made
+    made.opened.set()
+
+
+def wait_until_free(unique_keys: UniqueKeys) -> None:
+    """Wait until no message has a key."""
+    wait_until(lambda: not unique_keys.held(), message="no message has a key")
