@@ -20,9 +20,10 @@ from dramatiq_streams.cli.printing import (
     as_json,
     counted,
     duration,
+    first_page,
     print_fields,
     print_json,
-    print_table,
+    print_page,
 )
 from dramatiq_streams.cli.views import call, letter_view
 from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome
@@ -99,15 +100,9 @@ def _list(arguments: argparse.Namespace) -> int:
         wanted = _wanted(arguments, now_ms)
         after = _checked_letter(arguments.after)
         walk = _dead_letters(place, queue).letters(queue.queue_name, wanted, after=after)
-        page = list(islice(walk, arguments.limit))
-        following = page[-1].letter_id if page and list(islice(walk, 1)) else None
+        page, following = first_page(walk, arguments.limit, lambda letter: letter.letter_id)
     views = [letter_view(letter, now_ms=now_ms) for letter in page]
-    if arguments.json:
-        print_json({"letters": views, "next": following})
-        return FINE
-    print_table(_HEADINGS, map(_row, views))
-    if following:
-        print(f"More: --after {following}")
+    print_page("letters", views, following, table=(_HEADINGS, _row), as_json=arguments.json)
     return FINE
 
 
@@ -119,7 +114,7 @@ def _show(arguments: argparse.Namespace) -> int:
         print_json({"letters": views})
     else:
         for view in views:
-            print_fields(view)
+            print_fields(view, now_ms=now_ms)
     return FINE if views else NEGATIVE
 
 

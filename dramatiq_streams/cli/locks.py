@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from itertools import islice
 from typing import Any
 
 from dramatiq_streams.cli.amounts import count
@@ -12,9 +11,10 @@ from dramatiq_streams.cli.place import FINE, NEGATIVE, add_actions, opened
 from dramatiq_streams.cli.printing import (
     counted,
     duration,
+    first_page,
     print_fields,
     print_json,
-    print_table,
+    print_page,
 )
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.middleware.idempotency.options import DEFAULT_PREFIX
@@ -73,16 +73,10 @@ def _list(arguments: argparse.Namespace) -> int:
     with opened(arguments) as place:
         search = LockSearch(place, prefix=arguments.key_prefix)
         walk = search.held(_wanted(arguments), after=arguments.after or None)
-        page = list(islice(walk, arguments.limit))
-        following = page[-1].cursor if page and list(islice(walk, 1)) else None
+        page, following = first_page(walk, arguments.limit, lambda lock: lock.cursor)
         now_ms = place.server_ms()
     views = [lock.view(now_ms) for lock in page]
-    if arguments.json:
-        print_json({"locks": views, "next": following})
-        return FINE
-    print_table(_HEADINGS, map(_row, views))
-    if following:
-        print(f"More: --after {following!r}")
+    print_page("locks", views, following, table=(_HEADINGS, _row), as_json=arguments.json)
     return FINE
 
 
@@ -97,7 +91,7 @@ def _show(arguments: argparse.Namespace) -> int:
         print_json({"locks": views, "missing": missing})
     else:
         for view in views:
-            print_fields(_shown(view))
+            print_fields(_shown(view), now_ms=now_ms)
         for key in missing:
             print(f"{key}: {_SENTENCES['missing']}")
     return NEGATIVE if missing else FINE

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any
 
 from dramatiq_streams.browsing import Browsing, State, StoredMessage
 from dramatiq_streams.cancellations import Cancellation, Cancellations, Outcome, Search
 from dramatiq_streams.cli.amounts import count
 from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, opened
-from dramatiq_streams.cli.printing import duration, print_fields, print_json, print_table
+from dramatiq_streams.cli.printing import duration, first_page, print_fields, print_json, print_page
 from dramatiq_streams.cli.views import call, message_view
 
 #: How often a message that moves on while it is being cancelled is looked for again.
@@ -68,15 +67,9 @@ def _list(arguments: argparse.Namespace) -> int:
         walk = browsing.messages(
             queue.queue_name, State(arguments.state), after=arguments.after or None
         )
-        page = list(islice(walk, arguments.limit))
-        following = page[-1].cursor if page and list(islice(walk, 1)) else None
+        page, following = first_page(walk, arguments.limit, lambda message: message.cursor)
         views = _views(place, browsing, page)
-    if arguments.json:
-        print_json({"messages": views, "next": following})
-        return FINE
-    print_table(_HEADINGS, map(_row, views))
-    if following:
-        print(f"More: --after {following}")
+    print_page("messages", views, following, table=(_HEADINGS, _row), as_json=arguments.json)
     return FINE
 
 
@@ -90,11 +83,12 @@ def _show(arguments: argparse.Namespace) -> int:
                 found += _views(place, browsing, search.found)
             views += found
             missing += [] if found else [message_id]
+        now_ms = place.server_ms()
     if arguments.json:
         print_json({"messages": views, "missing": missing})
     else:
         for view in views:
-            print_fields(view)
+            print_fields(view, now_ms=now_ms)
         _print_missing(missing)
     return NEGATIVE if missing else FINE
 

@@ -4,13 +4,55 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, TypeVar
 
 #: Longer texts in a table are cut; JSON has all of them.
 WIDEST_CELL = 60
 
+#: Fields that are a time; the others whose names end in `_ms` are how long something takes.
+_TIMES = ("sent_ms", "died_ms", "started_ms", "finished_ms")
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+Found = TypeVar("Found")
+
+
+def first_page(
+    walk: Iterator[Found], limit: int, cursor: Callable[[Found], str]
+) -> tuple[list[Found], str | None]:
+    """The first *limit* of *walk*, and the cursor of the last one if others follow."""
+    page = list(islice(walk, limit))
+    has_more = bool(page) and next(walk, None) is not None
+    return page, cursor(page[-1]) if has_more else None
+
+
+def print_page(
+    name: str,
+    views: Sequence[Mapping[str, Any]],
+    following: str | None,
+    *,
+    table: tuple[Sequence[str], Callable[[Any], Sequence[object]]],
+    as_json: bool,
+) -> None:
+    """Print a page of a list, and how to get the next one.
+
+    Args:
+        name: What is listed, in JSON.
+        following: The cursor of the next page, if there is one.
+        table: The headings, and how a view becomes a row.
+    """
+    if as_json:
+        print_json({name: views, "next": following})
+        return
+    headings, row = table
+    print_table(headings, map(row, views))
+    if following:
+        print(f"More: --after {shlex.quote(following)}")
 
 
 def print_json(value: Any) -> None:
@@ -43,16 +85,40 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> No
         print("  ".join(aligned).rstrip())
 
 
-def print_fields(fields: Mapping[str, Any]) -> None:
+def print_fields(fields: Mapping[str, Any], *, now_ms: int) -> None:
     """Print one thing, a field a line; texts of several lines are indented, an empty line ends it.
 
-    The encoded body is left out where the message could be decoded.
+    The encoded body is left out where the message could be decoded. Milliseconds become what
+    people read, and their names lose the `_ms`.
     """
     for name, value in fields.items():
         if name == "body" and fields.get("message_id") is not None:
             continue
-        print(f"{name}: {_field(value)}")
+        shown = _moment(value, now_ms) if name in _TIMES else _span(value)
+        if shown is not None and name.endswith("_ms"):
+            print(f"{name.removesuffix('_ms')}: {shown}")
+        else:
+            print(f"{name}: {_field(value)}")
     print()
+
+
+def _moment(value: object, now_ms: int) -> str | None:
+    """A time as `2026-11-30T12:00:00.000Z (5m2s ago)`; None for what is no time."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        moment = datetime.fromtimestamp(value / 1000, UTC)
+    except (ValueError, OverflowError, OSError):  # anything can be in a message
+        return None
+    text = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    span = duration(abs(now_ms - value))
+    return f"{text} ({span} ago)" if value <= now_ms else f"{text} (in {span})"
+
+
+def _span(value: object) -> str | None:
+    if not isinstance(value, int | float):
+        return None
+    return duration(value) if value >= 0 else f"{duration(-value)} ago"
 
 
 def _field(value: object) -> str:

@@ -76,13 +76,17 @@ class KeyMaker:
         return self.scoped(made)
 
     def scoped(self, key: str) -> str:
-        """*key* with the actor's name before it, cut when it is long."""
+        """*key* with the actor's name before it, cut when it is long.
+
+        Half a character, which UTF-8 does not have, is written out, and told from the same text.
+        """
         # The first colon ends the actor's name: no two of them have a key in common.
         actor_name = self.actor_name.replace("%", "%25").replace(":", "%3A")
-        scoped = f"{actor_name}:{key}".encode(errors="backslashreplace").decode()
-        if len(scoped) <= LONGEST_KEY:
+        scoped = f"{actor_name}:{key}"
+        writable = scoped.encode(errors="backslashreplace").decode()
+        if len(scoped) <= LONGEST_KEY and writable == scoped:
             return scoped
-        return f"{scoped[:_KEPT]}#{_digest(scoped)}"
+        return f"{writable[:_KEPT]}#{_digest(scoped)}"
 
     def arguments_hash(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The same text however the same arguments are given: by position, by name, by default.
@@ -122,7 +126,7 @@ class _NotCanonical(Exception):
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _signature(actor: Actor[Any, Any]) -> inspect.Signature:

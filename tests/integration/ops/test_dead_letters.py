@@ -1,6 +1,7 @@
 """Dead letters on the command line: found, sent again, dropped, exported."""
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -136,6 +137,19 @@ def test_table_shows_no_control_characters(graveyard: Graveyard, run: RunCommand
 
     assert "\x1b" not in listed.out + shown.out
     assert len(listed.out.splitlines()) == 2
+
+
+def test_what_is_shown_has_times_that_people_read(graveyard: Graveyard, run: RunCommand) -> None:
+    graveyard.bury(1, age_ms=2 * HOUR_MS + 60_000)
+
+    shown = run("dlq", "show", "--reason", "failed")
+
+    assert "_ms" not in shown.out.partition("options:")[0]
+    assert re.search(
+        r"^died: \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \(2h1m ago\)$", shown.out, re.MULTILINE
+    )
+    assert re.search(r"^age: 2h1m$", shown.out, re.MULTILINE)
+    assert re.search(r"^sent: \S+Z \(\S+s ago\)$", shown.out, re.MULTILINE)
 
 
 def test_showing_what_is_not_there_is_a_negative_answer(
