@@ -374,5 +374,5 @@ def test_rate_of_retries_follows_the_backoff(
     make_worker(broker)
     broker.join("default", timeout=10_000)
 
-    # dramatiq spreads a backoff between a half and the whole of it.
-    assert 0.19 <= starts[1] - starts[0] <= 0.9
+    # dramatiq spreads a backoff between a half and the whole of it; by default it is 15 seconds.
+    assert 0.19 <= starts[1] - starts[0] < 5

@@ -93,7 +93,7 @@ def test_join_raises_when_its_time_is_over_and_not_before(any_broker: dramatiq.B
     with pytest.raises(QueueJoinTimeout):
         any_broker.join("default", timeout=150)
 
-    assert 0.14 <= time.monotonic() - started <= 1.0
+    assert 0.14 <= time.monotonic() - started < 3
 
 
 def test_join_without_a_timeout_waits_until_the_queue_is_empty(

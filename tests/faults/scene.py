@@ -101,7 +101,7 @@ class Scene:
         self.broker.enqueue_many([self.actors.note.message(label) for label in labels])
         return set(labels)
 
-    def join(self, *, seconds: float = 5.0) -> None:
+    def join(self, *, seconds: float = 15.0) -> None:
         """Wait until no message is waiting, delivered or delayed."""
         self.broker.join("default", timeout=int(seconds * 1000))
 

@@ -10,6 +10,7 @@ from dramatiq_streams.middleware.idempotency.redlock import Redlock
 from tests.faults.conftest import Said
 from tests.faults.locks import (
     BUDGET_IN_TIMEOUTS,
+    BUSY_SECONDS,
     PATIENT_MS,
     hold_often,
     is_free_now,
@@ -57,7 +58,7 @@ def test_minority_that_hangs_costs_next_to_nothing_and_keeps_no_key(
     started = time.monotonic()
     hold_often(masters)
 
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 4  # 80 calls that wait for a timeout each: 8 seconds
     assert lock_threads() == before
     wait_until(
         lambda: all(said.of(masters, number) == ["away"] for number in hanging), message="noticed"
@@ -187,7 +188,7 @@ def test_one_master_that_hangs_is_waited_for_once(lockers: LockServers, said: Sa
     for _ in range(5):
         with pytest.raises(LocksUnavailable):
             lock(masters).acquire()
-    assert time.monotonic() - started < 0.1
+    assert time.monotonic() - started < 0.4  # if each waited: half a second or more
 
     lockers[0].resume()
     wait_until(lambda: is_free_now(masters), message="it is asked again")
@@ -215,9 +216,9 @@ def test_many_threads_wait_for_a_hanging_master_once_each_at_most(lockers: LockS
         thread.join()
 
     assert len(refused) == 160
-    assert max(refused) < BUDGET_IN_TIMEOUTS * 0.1
-    # The first of each thread, and a probe now and then.
-    assert sum(seconds > 0.05 for seconds in refused) <= 8 + 4
+    assert max(refused) < BUDGET_IN_TIMEOUTS * 0.1 + BUSY_SECONDS
+    # The first of each thread, and a probe now and then; and whoever a busy machine held up.
+    assert sum(seconds > 0.05 for seconds in refused) <= 160 / 4
     lockers[0].resume()
 
 

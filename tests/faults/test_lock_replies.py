@@ -63,7 +63,7 @@ def test_slow_master_is_not_waited_for(
     started = time.monotonic()
     hold_often(masters, 10)
 
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 1.5  # 40 calls that wait for it: 2 seconds or more
     proxies[0].heal()
     lockers.wait_until_empty()
 
@@ -140,9 +140,10 @@ def test_lost_reply_to_a_release_leaves_no_key_and_no_wrong_lock(
 def test_late_reply_leaves_no_key(
     lockers: LockServers, proxies: list[FaultyProxy], late: int, times: int
 ) -> None:
-    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=PATIENT_MS)
+    # An attempt that waits for one timeout leaves one and a half: a half for a busy machine.
+    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=2 * PATIENT_MS)
     for proxy in proxies[:late]:
-        proxy.delay_replies(0.7, pattern=rb"^SET ", times=times)
+        proxy.delay_replies(1.4, pattern=rb"^SET ", times=times)
     mine = lock(masters, lease_ms=60_000)
 
     assert _is_granted(mine) is (late == 1 or times == 1)

@@ -127,7 +127,7 @@ def test_send_is_quick_after_the_first_failure(
         sender.close()
 
     assert first > 2.5
-    assert others < 2.5
+    assert others < 10  # each of them with a timeout of its own: two minutes
     # The reply to the first was lost, so it is there once or twice; the others exactly once.
     assert [label for label in labels(queue) if label != 1] == [0, *range(2, 22)]
     assert labels(queue).count(1) in (1, 2)
@@ -140,6 +140,7 @@ def test_delayed_messages_keep_their_instant(
     now = queue.now_ms()
     sender.enqueue(new_message(1), delay=HOUR_MS)
     sender.enqueue(new_message(2), delay=1)
+    kept = queue.now_ms()
     later = time.monotonic() + 0.3
     wait_until(lambda: time.monotonic() > later)
 
@@ -147,7 +148,7 @@ def test_delayed_messages_keep_their_instant(
     wait_until_drained(sender)
 
     etas = {message.args[0]: eta - now for eta, message in queue.delayed()}
-    assert abs(etas[1] - HOUR_MS) < 200
+    assert -100 < etas[1] - HOUR_MS < kept - now + 100
     assert etas[2] < 20_000
 
 

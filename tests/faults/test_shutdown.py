@@ -15,8 +15,9 @@ from tests.support.cli import DramatiqCommand
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
-#: dramatiq sleeps for up to a second before it sees a signal; then a second, as promised.
-HANDED_BACK_SECONDS = 2.0
+#: dramatiq sleeps for up to a second before it sees a signal; then a second, as promised,
+#: and one more for a busy machine.
+HANDED_BACK_SECONDS = 2.0 + 1.0
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_second_signal_ends_it_and_others_take_over(scene: Scene) -> None:
     assert ended < 5
     wait_until(
         lambda: scene.journal.pids("long", "started") == [victim, os.getpid()],
-        timeout=2,
+        timeout=3,  # two seconds, and another one for a busy machine
         message="another process runs it",
     )
     scene.journal.allow("go")

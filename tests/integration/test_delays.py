@@ -11,8 +11,10 @@ from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.waiting import wait_until
 
-#: What a delayed message may be late on a machine that runs other tests.
-LATE_MS = 150
+#: What one delayed message may be late on a machine that runs other tests, and half of several.
+#: Who looked only when a blocking read ends would be late by up to a second.
+LATE_MS = 500
+MOSTLY_LATE_MS = 50
 
 
 def declare_clock() -> tuple[dramatiq.Actor, list[tuple[float, float]]]:
@@ -41,7 +43,7 @@ def test_delayed_messages_are_on_time(
     lateness = sorted(ran - due for due, ran in runs)
     assert len(lateness) == 7
     assert lateness[0] >= -2
-    assert lateness[3] <= LATE_MS / 3
+    assert lateness[3] <= MOSTLY_LATE_MS
     assert lateness[-1] <= LATE_MS
 
 

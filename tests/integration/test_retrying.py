@@ -108,7 +108,8 @@ def test_actor_asks_for_a_retry_with_a_delay(
     make_worker(broker)
     broker.join("default", timeout=5_000)
 
-    assert 0.29 <= starts[1] - starts[0] <= 0.8
+    # By itself dramatiq waits for seven seconds or more.
+    assert 0.29 <= starts[1] - starts[0] < 5
 
 
 def test_time_limit_interrupts_and_the_message_is_retried(

@@ -27,6 +27,8 @@ def die_with_parent(parent_pid: int) -> None:
 
 if __name__ == "__main__":
     die_with_parent(int(sys.argv[1]))
+    # A test run in the background of a script ignores Ctrl-C, and its children would too.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.execv(sys.argv[2], sys.argv[2:])
 elif parent := multiprocessing.parent_process():
     # In a worker process; not in whatever else imports this, such as a type checker or pytest.

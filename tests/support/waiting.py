@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def wait_until(
-    predicate: Callable[[], T], *, timeout: float = 10.0, interval: float = 0.01, message: str = ""
+    predicate: Callable[[], T], *, timeout: float = 20.0, interval: float = 0.01, message: str = ""
 ) -> T:
     """The first true value of *predicate*, asked every *interval* seconds.
 

@@ -15,6 +15,8 @@ from tests.support.waiting import wait_until
 
 #: Long enough that nobody can mean the timeout when he waits for something else.
 LONG_MS = 3_000
+#: Less than a second, and another one for a busy machine.
+SOON_SECONDS = 2
 
 
 def blocked_readers(broker: StreamsBroker) -> int:
@@ -50,13 +52,13 @@ def test_blocked_consumer_gets_nothing_while_its_queue_is_paused(
     assert run("queue", "pause", "--queue", "default").code == 0
     send(broker, 1, 2, 3)
     # The consumer has seen the pause when its blocking read has ended.
-    wait_until(lambda: not blocked_readers(broker), timeout=1)
+    wait_until(lambda: not blocked_readers(broker), timeout=SOON_SECONDS)
     wait_until(lambda: run("stats", "--json").json["queues"][0]["ready"] == 3)
 
     assert done == []
     assert queue.pending() == {}
     run("queue", "resume", "--queue", "default")
-    wait_until(lambda: sorted(done) == [1, 2, 3], timeout=1)
+    wait_until(lambda: sorted(done) == [1, 2, 3], timeout=SOON_SECONDS)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
@@ -78,7 +80,7 @@ def test_consumer_that_starts_in_a_pause_waits_for_its_end(
 
     assert queue.pending() == {}
     run("queue", "resume", "--all")
-    wait_until(lambda: done == [1], timeout=1)
+    wait_until(lambda: done == [1], timeout=SOON_SECONDS)
     assert "CRITICAL" not in {record.levelname for record in caplog.records}
 
 
