@@ -151,7 +151,8 @@ class Executor:
             replies = [self._read(connection) for _ in commands]
         except BaseException as error:
             raise self._abandoned(connection, error) from error
-        self._give_back(connection, closings, replies)
+        failures = [reply for reply in replies if isinstance(reply, Exception)]
+        self._give_back(connection, closings, failures)
         return replies
 
     def close(self) -> None:
@@ -197,13 +198,13 @@ class Executor:
 
     def _answer(self, connection: Any, closings: int, reply: Any) -> Any:
         """Give back *connection*, which has brought *reply*; an error is raised."""
-        self._give_back(connection, closings, [reply])
         if isinstance(reply, Exception):
+            self._give_back(connection, closings, [reply])
             raise reply from reply.__cause__
+        self._give_back(connection, closings)
         return reply
 
-    def _give_back(self, connection: Any, closings: int, replies: Sequence[Any] = ()) -> None:
-        failures = [reply for reply in replies if isinstance(reply, Exception)]
+    def _give_back(self, connection: Any, closings: int, failures: Sequence[Exception] = ()) -> None:
         if failures and any(map(_is_no_master, failures)):
             # After a failover: connect anew next time, to the server that is the master then.
             self.close()

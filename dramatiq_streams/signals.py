@@ -71,21 +71,18 @@ class SignallingBroker(Broker):
         """Tell all middleware, but of no message that is another worker's by now."""
         if _is_withdrawn(signal, args):
             return
-        if signal != "process_message":
-            self._emit_after("after_" + signal, *args, **kwargs)
-            return
-        self._causes.begin(args[0])
+        if signal == "process_message":
+            self._causes.begin(args[0])
+        signal = "after_" + signal
         try:
-            self._emit_after("after_process_message", *args, **kwargs)
+            for middleware in reversed(self._signals.acting(signal, self.middleware)):
+                try:
+                    getattr(middleware, signal)(self, *args, **kwargs)
+                except Exception:
+                    self._log_failure(signal, middleware)
         finally:
-            self._causes.end()
-
-    def _emit_after(self, signal: str, *args: Any, **kwargs: Any) -> None:
-        for middleware in reversed(self._signals.acting(signal, self.middleware)):
-            try:
-                getattr(middleware, signal)(self, *args, **kwargs)
-            except Exception:
-                self._log_failure(signal, middleware)
+            if signal == "after_process_message":
+                self._causes.end()
 
     def _log_failure(self, signal: str, middleware: Middleware) -> None:
         self.logger.critical(  # called from where the exception is handled
