@@ -204,7 +204,9 @@ class Executor:
         self._give_back(connection, closings)
         return reply
 
-    def _give_back(self, connection: Any, closings: int, failures: Sequence[Exception] = ()) -> None:
+    def _give_back(
+        self, connection: Any, closings: int, failures: Sequence[Exception] = ()
+    ) -> None:
         if failures and any(map(_is_no_master, failures)):
             # After a failover: connect anew next time, to the server that is the master then.
             self.close()

@@ -65,10 +65,10 @@ class Vetting:
         self._check(options, _OF_MESSAGES)
 
     def _check(self, options: Mapping[str, object], rules: Mapping[str, Rule]) -> None:
-        for name in options.keys() & rules.keys():
-            rule = rules[name]
-            if not rule.is_possible(options[name]) and self._has(rule.middleware):
-                raise InvalidOption.of(name, options[name], rule.allowed)
+        for name, value in options.items():
+            rule = rules.get(name)
+            if rule and not rule.is_possible(value) and self._has(rule.middleware):
+                raise InvalidOption.of(name, value, rule.allowed)
 
     def _has(self, kind: type[Middleware]) -> bool:
         return any(isinstance(each, kind) for each in self._middleware)
