@@ -31,6 +31,7 @@ def test_minority_that_is_down_is_done_without(
 ) -> None:
     masters = lockers.masters(size=size, master_timeout=PATIENT_MS)
     is_free(masters, KEY)
+    wait_until(lambda: len(lock_threads()) == size, message="each master has its thread")
     before = lock_threads()
     for number in down:
         lockers[number].kill()
@@ -51,6 +52,7 @@ def test_minority_that_hangs_costs_next_to_nothing_and_keeps_no_key(
 ) -> None:
     masters = lockers.masters(size=size)
     is_free(masters, KEY)
+    wait_until(lambda: len(lock_threads()) == size, message="each master has its thread")
     before = lock_threads()
     for number in hanging:
         lockers[number].pause()
