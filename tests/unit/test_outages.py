@@ -4,7 +4,7 @@ import threading
 import pytest
 from dramatiq.errors import ConnectionFailed
 
-from dramatiq_streams.outages import Outages
+from dramatiq_streams.outages import Outages, Patience
 
 GONE = ConnectionFailed("gone")
 
@@ -65,3 +65,27 @@ def test_without_a_worker_the_error_goes_to_the_caller() -> None:
 
     with pytest.raises(ConnectionFailed):
         ride.endure(GONE)
+
+
+def test_process_that_stops_asks_a_silent_server_nothing_until_something_succeeds(
+    outages: Outages,
+) -> None:
+    patience = Patience(outages, interrupted())
+    patience.check()
+
+    patience.note_silence()
+    with pytest.raises(ConnectionFailed, match="does not answer"):
+        patience.check()
+    outages.note_success("extend leases")
+
+    patience.check()
+
+
+def test_process_that_goes_on_asks_a_silent_server_again(outages: Outages) -> None:
+    patience = Patience(outages, threading.Event())
+
+    patience.note_silence()
+
+    patience.check()
+    assert not patience.is_short
+    assert outages.is_on
