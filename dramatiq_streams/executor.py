@@ -185,6 +185,7 @@ class Executor:
         except IndexError:
             connection = self._pool.make_connection()
         else:
+            connection.connect()  # with sentinels: anew, if its server is the master no more
             if _is_fresh(connection):
                 return closings, connection
             connection.disconnect()
