@@ -103,7 +103,7 @@ def test_join_of_the_worker_does_not_wait_for_delayed_messages(
     runs: list[int] = []
     work = dramatiq.actor(actor_name="work")(runs.append)
     worker = make_worker(broker)
-    work.send_with_options(args=(1,), delay=400)
+    work.send_with_options(args=(1,), delay=1_500)
 
     worker.join()
     ran_before = list(runs)

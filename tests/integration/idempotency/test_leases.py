@@ -20,6 +20,9 @@ from tests.integration.idempotency.conftest import (
 from tests.support.locking import LockServers
 from tests.support.waiting import wait_until
 
+#: Where it must not end: longer than a busy machine stands still.
+KEPT_LEASE_MS = 2 * LEASE_MS
+
 
 class Task:
     """An actor that runs until it is let go, and what it saw."""
@@ -72,7 +75,7 @@ def test_key_is_held_for_longer_than_its_lease(
     count: int,
 ) -> None:
     masters = [server.url for server in lockers.servers[:count]] or None
-    broker = make_idempotent(masters=masters, lease=LEASE_MS)
+    broker = make_idempotent(masters=masters, lease=KEPT_LEASE_MS)
     make_worker(broker)
     actor = start(broker, task)
     ends = {broker.records.show("run:a").lease_end_ms}
@@ -87,7 +90,7 @@ def test_key_is_held_for_longer_than_its_lease(
     task.go.set()
     broker.join("default", timeout=10_000)
 
-    assert max(ends) - min(ends) >= LEASE_MS
+    assert max(ends) - min(ends) >= KEPT_LEASE_MS
     assert len(task.tokens) == 1
     assert task.is_lost == [False]
     assert broker.told.count(Event.LOCK_EXTENDED) >= 4
@@ -240,7 +243,7 @@ def test_without_a_quorum_a_message_does_what_it_was_told(
 def test_key_that_runs_without_a_lock_is_still_held_by_its_record(
     make_idempotent: MakeIdempotent, make_worker: MakeWorker, task: Task
 ) -> None:
-    broker = make_idempotent(masters=ABSENT, lease=LEASE_MS)
+    broker = make_idempotent(masters=ABSENT, lease=KEPT_LEASE_MS)
     make_worker(broker)
     actor = start(broker, task)
     end_ms = broker.records.show("run:a").lease_end_ms
@@ -248,7 +251,7 @@ def test_key_that_runs_without_a_lock_is_still_held_by_its_record(
     actor.send("a")
     wait_until(lambda: Event.DEFERRED in broker.told, message="the duplicate waits")
     wait_until(
-        lambda: broker.records.show("run:a").lease_end_ms > end_ms + LEASE_MS,
+        lambda: broker.records.show("run:a").lease_end_ms > end_ms + KEPT_LEASE_MS,
         message="the record is kept",
     )
     task.go.set()
