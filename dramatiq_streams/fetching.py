@@ -21,6 +21,9 @@ from .settlement import Settlement
 #: Milliseconds after which a paused queue is looked at again.
 PAUSED_MS = 250.0
 
+#: Milliseconds without room after which others may have what is held beyond the limit.
+PATIENCE_MS = 100.0
+
 #: After this many blocking reads in a row that brought nothing, the next read is a full one.
 QUIET_ROUNDS = 8
 
@@ -62,6 +65,8 @@ class Fetcher:
         self._quiet_rounds = 0
         self._is_ready = False
         self._is_paused = False
+        #: Since when there has been no room.
+        self._full_since_ms: float | None = None
 
     def fetch(self, left_ms: float) -> Sequence[Entry]:
         """Fetch something, or wait up to *left_ms* for a reason to try again.
@@ -96,6 +101,7 @@ class Fetcher:
         budget = self._holdings.room(self._prefetch, owner=self)
         if budget <= 0:
             return self._wait_for_room(left_ms)
+        self._full_since_ms = None
         if budget < self._lane_count:
             return self._read(budget) or self._wait(left_ms)
         if self._is_quiet():
@@ -112,9 +118,18 @@ class Fetcher:
 
     def _wait_for_room(self, left_ms: float) -> Sequence[Entry]:
         """All that may be held is held: wait for an ack, but go on forwarding what is due."""
+        now_ms = clock.monotonic_ms()
+        if self._full_since_ms is None:
+            self._full_since_ms = now_ms
+        patience_ms = self._full_since_ms + PATIENCE_MS - now_ms
         wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000)
-        has_room = self._holdings.wait_for_room(self._prefetch, owner=self, timeout_ms=wait_ms)
-        if not has_room and (wait_ms < left_ms or self._holdings.has_acks):
+        if 0 < patience_ms < wait_ms:
+            wait_ms = patience_ms
+        if self._holdings.wait_for_room(self._prefetch, owner=self, timeout_ms=wait_ms):
+            return ()
+        if patience_ms <= wait_ms:
+            self._settlement.give_back_excess(self._prefetch, owner=self)
+        if self._forwarding.seconds_left() <= 0 or self._holdings.has_acks:
             return self._read(0)
         return ()
 

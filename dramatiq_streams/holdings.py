@@ -10,6 +10,7 @@ them; while it is blocked or gone, the worker thread that acknowledges sends the
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,9 @@ from . import clock
 from .condition import Condition
 from .messages import Entry
 from .pacing import Crew, Pace
+
+#: Owns what is acknowledged and still to be confirmed: it takes no room any more.
+_ACKED = object()
 
 #: The most acks that one script call carries.
 ACK_LIMIT = 500
@@ -34,8 +38,8 @@ class Holdings:
         self._on_settled = on_settled or (lambda _entry: None)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        #: How many threads wait until something changes: mostly none.
-        self._waiting = 0
+        #: What threads wait for: none is woken before it has come.
+        self._awaited: list[Callable[[], bool]] = []
         self._owners: dict[Entry, object | None] = {}
         self._counts: Counter[object | None] = Counter()
         self._acks: deque[Entry] = deque()
@@ -46,9 +50,11 @@ class Holdings:
         self._attended_at_ms: float | None = None
         self._unconfirmed_since_ms: float | None = None
 
-    def add(self, entries: Iterable[Entry], *, owner: object) -> None:
+    def add(self, entries: Sequence[Entry], *, owner: object) -> None:
         """Note *entries* as held, delivered through the consumer *owner*."""
         with self._lock:
+            if entries:
+                self._pace.note_taken(was_idle=not self._owners)
             for entry in entries:
                 self._owners[entry] = owner
                 self._counts[owner] += 1
@@ -62,12 +68,13 @@ class Holdings:
                     self._on_settled(entry)
             self._notify()
 
-    def drop(self, entries: Iterable[Entry]) -> None:
+    def drop(self, entries: Iterable[Entry], *, are_done: bool = True) -> None:
         """Forget *entries*: they are settled, given back or lost."""
         with self._lock:
             for entry in entries:
                 if self._forget(entry):
-                    self._pace.note_done()
+                    if are_done:
+                        self._pace.note_done(entry.leased_at_ms)
                     self._on_settled(entry)
             self._notify()
 
@@ -104,15 +111,32 @@ class Holdings:
     def wait_for_room(self, prefetch: int, *, owner: object, timeout_ms: float) -> bool:
         """Wait until *owner* may fetch again, or acks wait; returns whether it may fetch."""
         with self._lock:
+            space_ms = self._pace.space_ms()
             self._wait_for(
                 lambda: self._room(prefetch, owner) > 0 or bool(self._acks),
-                max(timeout_ms, 0) / 1000,
+                max(min(timeout_ms, space_ms or timeout_ms), 0) / 1000,
             )
             return self._room(prefetch, owner) > 0
 
     def _room(self, prefetch: int, owner: object) -> int:
-        acked = sum(1 for entry in self._acks if entry in self._owners)
-        return self._pace.limit(prefetch) - self._counts[owner] - self._counts[None] + acked
+        held = self._counts[owner] + self._counts[None]
+        return self._pace.limit(prefetch, held=held) - held
+
+    def withdraw(self, prefetch: int, *, owner: object) -> list[Entry]:
+        """Take away what is held beyond the limit and has not started, the latest first.
+
+        It will not start any more; the caller gives it back.
+        """
+        with self._lock:
+            excess = -self._room(prefetch, owner)
+            owners = (owner, None)
+            latest = (
+                entry
+                for entry, its_owner in reversed(self._owners.items())
+                # The server counts a last delivery as begun.
+                if its_owner in owners and not entry.is_last and entry.withdraw()
+            )
+            return list(itertools.islice(latest, max(excess, 0)))
 
     def note_attention(self) -> None:
         """The consumer thread has looked after its queue, without an error."""
@@ -134,7 +158,11 @@ class Holdings:
                 return False
             entry.is_settled = True
             self._acks.append(entry)
-            self._pace.note_done()
+            if entry in self._owners:  # it is no wake-up call
+                self._counts[self._owners[entry]] -= 1
+                self._counts[_ACKED] += 1
+                self._owners[entry] = _ACKED
+                self._pace.note_done(entry.leased_at_ms)
             if self._unconfirmed_since_ms is None:
                 self._unconfirmed_since_ms = clock.monotonic_ms()
             if not entry.is_last:
@@ -222,12 +250,12 @@ class Holdings:
     def _wait_for(
         self, predicate: Callable[[], bool], timeout_seconds: float | None = None
     ) -> None:
-        self._waiting += 1
+        self._awaited.append(predicate)
         try:
             self._changed.wait_for(predicate, timeout_seconds)
         finally:
-            self._waiting -= 1
+            self._awaited.remove(predicate)
 
     def _notify(self) -> None:
-        if self._waiting:
+        if any(has_come() for has_come in self._awaited):
             self._changed.notify_all()

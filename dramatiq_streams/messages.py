@@ -11,6 +11,7 @@ from dramatiq.broker import MessageProxy
 from dramatiq.common import q_name
 from dramatiq.encoder import JSONEncoder
 from dramatiq.message import Message, get_encoder
+from dramatiq.middleware import MiddlewareError
 
 from . import clock
 from .bodies import parsed
@@ -48,8 +49,27 @@ class Entry:
     has_unique_key: bool = False
     #: When, on this machine's monotonic clock, a full lease is certain to have begun.
     leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
+    #: Whoever takes what is in it decides whether it starts here.
+    _decision: list[None] = field(default_factory=lambda: [None], repr=False)
     #: How long it was in its lane before this delivery, by the server's clock.
     waited_ms: float | None = field(default=None, repr=False)
+
+    def start(self) -> bool:
+        """Start it; False when it was withdrawn before."""
+        return self._decide()
+
+    def withdraw(self) -> bool:
+        """Have it never start here, to be given back; False when it has started before."""
+        is_ours = self._decide()
+        self.is_settled = self.is_settled or is_ours
+        return is_ours
+
+    def _decide(self) -> bool:
+        try:
+            self._decision.pop()  # Of several threads one succeeds.
+        except IndexError:
+            return False
+        return True
 
 
 @dataclass(slots=True)
@@ -73,6 +93,10 @@ class Recovered:
         return Recovered(self.released + other.released, self.dead_lettered + other.dead_lettered)
 
 
+class GivenBack(MiddlewareError):
+    """The message was given back before it started."""
+
+
 class DeliveredMessage(MessageProxy):
     """A message that was read from a queue, with the entry it came from."""
 
@@ -88,7 +112,7 @@ class DeliveredMessage(MessageProxy):
         #: What has to be on the server before it is acknowledged. If that cannot be reached it
         #: raises a BrokerConnectionError, and is called again.
         self.owed: Callable[[], None] | None = None
-        #: Its lease was lost before it started: here it is as if it had never been delivered.
+        #: It was lost or given back before it started: as if it had never been delivered here.
         self.is_withdrawn = False
 
     @property

@@ -7,7 +7,7 @@ Refusals are expected: an entry whose lease was lost belongs to somebody else.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -163,10 +163,28 @@ class Settlement:
             BrokerConnectionError: They are not given back yet; their leases will expire.
         """
         ours = [entry for entry in entries if not entry.is_settled]
-        free = [entry for entry in ours if not entry.is_lost]
         for entry in ours:
             entry.is_settled = True
-        self.holdings.drop(ours)
+        self._release(ours)
+
+    def give_back_excess(self, prefetch: int, *, owner: object) -> None:
+        """Give back what has not started and is held beyond the limit, see `Pace`.
+
+        Raises:
+            BrokerConnectionError: They are not given back yet; the next reconciliation does it.
+        """
+        excess = self.holdings.withdraw(prefetch, owner=owner)
+        if excess:
+            self.logger.debug(
+                "%d messages of queue %r are given back: those before them take long.",
+                len(excess),
+                self._queue_name,
+            )
+            self._release(excess)
+
+    def _release(self, entries: Sequence[Entry]) -> None:
+        free = [entry for entry in entries if not entry.is_lost]
+        self.holdings.drop(entries, are_done=False)
         if free:
             self._queues.release(self._queue_name, free)
 

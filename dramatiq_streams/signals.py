@@ -14,7 +14,7 @@ from dramatiq.broker import Broker
 from dramatiq.middleware import Middleware, MiddlewareError
 
 from .causes import Causes
-from .messages import DeliveredMessage
+from .messages import DeliveredMessage, GivenBack
 
 Known = tuple[list[Middleware], dict[str, Sequence[Middleware]]]
 
@@ -62,6 +62,9 @@ class SignallingBroker(Broker):
         for middleware in self._signals.acting(signal, self.middleware):
             try:
                 getattr(middleware, signal)(self, *args, **kwargs)
+            except GivenBack:
+                args[0].fail()  # dramatiq does not run what has failed.
+                return
             except MiddlewareError:
                 raise
             except Exception:
@@ -91,6 +94,6 @@ class SignallingBroker(Broker):
 
 
 def _is_withdrawn(signal: str, args: Sequence[Any]) -> bool:
-    if signal not in ("skip_message", "ack"):
+    if signal not in ("process_message", "skip_message", "ack", "nack"):
         return False
     return isinstance(args[0], DeliveredMessage) and args[0].is_withdrawn

@@ -6,7 +6,7 @@ from dramatiq.broker import Broker, MessageProxy
 from dramatiq.middleware import Middleware, SkipMessage
 
 from .. import clock
-from ..messages import DeliveredMessage
+from ..messages import DeliveredMessage, GivenBack
 
 
 class LeaseGuard(Middleware):
@@ -26,9 +26,13 @@ class LeaseGuard(Middleware):
 
         Raises:
             SkipMessage: Another worker may be running it.
+            GivenBack: It is for others, who need not be told of.
         """
         if not isinstance(message, DeliveredMessage):
             return
+        if not message.entry.start():
+            message.is_withdrawn = True
+            raise GivenBack
         # A process that was stopped, or cut off from its server, for longer than its lease.
         if clock.monotonic_ms() - message.entry.leased_at_ms >= self._lease_ms:
             message.entry.is_lost = True

@@ -6,6 +6,7 @@ import pytest
 
 from dramatiq_streams.holdings import ACK_LIMIT, Holdings
 from dramatiq_streams.messages import Entry
+from dramatiq_streams.pacing import Crew, Pace
 from tests.support.waiting import wait_until
 
 OWNER, OTHER = "a consumer", "another consumer"
@@ -208,9 +209,9 @@ def test_abandoned_entry_is_no_longer_held_and_stays_known() -> None:
 
 def test_entry_is_known_at_every_moment_of_being_abandoned() -> None:
     class Watched(Holdings):
-        def drop(self, entries: Iterable[Entry]) -> None:
+        def drop(self, entries: Iterable[Entry], *, are_done: bool = True) -> None:
             entries = list(entries)
-            super().drop(entries)
+            super().drop(entries, are_done=are_done)
             assert set(entries) <= set(self.known())
 
     [one] = entries(1)
@@ -242,6 +243,67 @@ def test_waiting_for_room_ends_without_any(timeout_ms: float) -> None:
     holdings = held_by(OWNER, one)
 
     assert not holdings.wait_for_room(1, owner=OWNER, timeout_ms=timeout_ms)
+
+
+def test_latest_of_what_is_held_beyond_the_limit_and_has_not_started_is_withdrawn() -> None:
+    one, two, three, four, five = found = entries(5)
+    holdings = held_by(OWNER, *found)
+    one.start()
+    four.start()
+    five.is_last = True  # and counted as begun
+
+    assert holdings.withdraw(4, owner=OWNER) == [three]
+    assert holdings.withdraw(1, owner=OWNER) == [two]
+
+    assert [each.is_settled for each in found] == [False, True, True, False, False]
+    assert not three.start()
+
+
+def test_nothing_is_withdrawn_within_the_limit_or_from_others() -> None:
+    found = entries(3)
+    holdings = held_by(OWNER, *found)
+
+    assert holdings.withdraw(3, owner=OWNER) == []
+    assert holdings.withdraw(0, owner=OTHER) == []
+    assert all(each.start() for each in found)
+
+
+def test_of_starting_and_withdrawing_at_once_one_succeeds() -> None:
+    found = entries(300)
+    holdings = held_by(OWNER, *found)
+    started: list[Entry] = []
+    withdrawn: list[Entry] = []
+
+    join(
+        [
+            in_thread(lambda: started.extend(each for each in found if each.start())),
+            in_thread(lambda: withdrawn.extend(holdings.withdraw(0, owner=OWNER))),
+        ]
+    )
+
+    assert not set(started) & set(withdrawn)
+    assert set(started) | set(withdrawn) == set(found)
+
+
+def test_nobody_is_woken_before_there_is_room() -> None:
+    one, two = entries(2)
+    holdings = held_by(OWNER, one, two)
+    looks: list[int] = []
+
+    class Watched(Pace):
+        def limit(self, prefetch: int, *, held: int) -> int:
+            looks.append(held)
+            return super().limit(prefetch, held=held)
+
+    holdings._pace = Watched(Crew())
+    waiter = in_thread(lambda: holdings.wait_for_room(1, owner=OWNER, timeout_ms=10_000))
+    wait_until(lambda: looks)
+
+    holdings.drop([one])
+    assert waiter.is_alive()
+    holdings.drop([two])
+
+    join([waiter])
 
 
 def test_nothing_is_reconciled_while_a_read_is_under_way() -> None:

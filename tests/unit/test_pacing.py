@@ -1,6 +1,13 @@
 import pytest
 
-from dramatiq_streams.pacing import Crew, Pace
+from dramatiq_streams.pacing import (
+    LONGEST_SPACE_MS,
+    REFILL_MS,
+    SHORTEST_INTERVAL_MS,
+    SPACE,
+    Crew,
+    Pace,
+)
 
 THREADS = 8
 PREFETCH = 16
@@ -11,14 +18,29 @@ class Work:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, threads: int = THREADS) -> None:
         self.now_ms = 1_000_000.0
+        self.threads = threads
         monkeypatch.setattr("dramatiq_streams.clock.monotonic_ms", lambda: self.now_ms)
         self.pace = Pace(Crew(threads))
 
-    def done_every(self, milliseconds: float, count: int = 200) -> int:
+    def limit(self, held: int = THREADS) -> int:
+        return self.pace.limit(PREFETCH, held=held)
+
+    def done_every(self, milliseconds: float, count: int = 500) -> int:
+        self.pace.note_taken(was_idle=True)
         for _ in range(count):
             self.now_ms += milliseconds
-            self.pace.note_done()
-        return self.pace.limit(PREFETCH)
+            self.pace.note_done(self.now_ms - milliseconds * THREADS)
+        return self.limit()
+
+    def done_together(self, milliseconds: float, *, rounds: int = 3) -> None:
+        """All threads come free every so many milliseconds, and begin at once."""
+        for _ in range(rounds):
+            self.pace.note_taken(was_idle=False)
+            taken_at_ms = self.now_ms
+            self.now_ms += milliseconds
+            for _ in range(self.threads):
+                self.now_ms += 0.1
+                self.pace.note_done(taken_at_ms)
 
 
 @pytest.fixture
@@ -27,41 +49,129 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 
 def test_nothing_is_known_at_first_so_nothing_is_fetched_ahead(work: Work) -> None:
-    assert work.pace.limit(PREFETCH) == THREADS
+    assert work.limit() == THREADS
 
 
 @pytest.mark.parametrize(
-    ("task_ms", "ahead"), [(60_000, 0), (50, 0), (16, 2), (4, 8), (1, 8), (0, 8)]
+    ("task_ms", "ahead"), [(60_000, 0), (50, 0), (16, 2), (4, 10), (1, 40), (0.5, 80)]
 )
 def test_less_is_fetched_ahead_the_longer_tasks_take(
     work: Work, task_ms: float, ahead: int
 ) -> None:
-    assert work.done_every(task_ms / THREADS) == THREADS + ahead
+    assert work.done_every(task_ms / THREADS) == pytest.approx(THREADS + ahead, abs=1)
 
 
-def test_no_task_is_so_short_that_more_than_the_prefetch_is_held(work: Work) -> None:
-    work.done_every(0.0)
-
-    assert work.pace.limit(10) == 10
-    assert work.pace.limit(1) == 1
+def test_no_task_is_so_short_that_more_is_fetched(work: Work) -> None:
+    assert work.done_every(0.01, count=5_000) == THREADS + REFILL_MS / SHORTEST_INTERVAL_MS
 
 
-def test_quick_tasks_are_noticed_within_a_hundred_after_a_rest(work: Work) -> None:
+def test_quick_tasks_are_noticed_within_a_window_after_slow_ones(work: Work) -> None:
     work.done_every(60_000, count=3)
 
-    assert work.done_every(0.1, count=100) == PREFETCH
+    assert work.done_every(0.1, count=401) == pytest.approx(THREADS + 50, abs=1)
 
 
-def test_an_idle_consumer_may_take_a_message_of_each_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_tasks_are_noticed_before_one_of_them_is_done(work: Work) -> None:
+    assert work.done_every(0.1) == pytest.approx(THREADS + 50, abs=1)
+
+    work.now_ms += 100
+
+    assert work.limit() == THREADS
+
+
+def test_rest_does_not_count_as_slow_work(work: Work) -> None:
+    work.done_every(0.1)
+    work.now_ms += 60_000
+    work.pace.note_taken(was_idle=True)
+
+    assert work.limit() == pytest.approx(THREADS + 50, abs=1)
+
+
+def test_idle_consumer_may_take_a_message_of_each_lane() -> None:
     pace = Pace(Crew(threads=2, lanes=3))
 
-    assert pace.limit(4) == 3
-    assert pace.limit(2) == 2
+    assert pace.limit(4, held=0) == 3
 
 
-def test_without_a_worker_or_with_a_prefetch_of_its_own_nothing_is_limited(
+def test_without_a_worker_or_with_a_prefetch_of_its_own_nothing_else_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work = Work(monkeypatch, threads=0)
 
     assert work.done_every(60_000) == PREFETCH
+    assert work.done_every(0.0) == PREFETCH
+
+
+def test_threads_that_come_free_at_once_begin_one_after_the_other(work: Work) -> None:
+    work.done_together(50)
+    held, begun = 0, [work.now_ms]
+    work.pace.note_taken(was_idle=True)
+    held += 1
+
+    while held < THREADS:
+        assert work.limit(held) == held
+        assert 0 < work.pace.space_ms() <= LONGEST_SPACE_MS
+        work.now_ms += work.pace.space_ms()
+        assert work.limit(held) == held + 1
+        held += 1
+        work.pace.note_taken(was_idle=False)
+        begun.append(work.now_ms)
+
+    # The last one begins before the first one ends.
+    assert begun[-1] - begun[0] == pytest.approx(SPACE * 50 * (THREADS - 1) / THREADS, rel=0.1)
+    assert work.limit(THREADS) == THREADS
+
+
+def test_nobody_waits_long_for_the_sake_of_others_however_long_tasks_take(work: Work) -> None:
+    work.done_together(60_000)
+    work.pace.note_taken(was_idle=True)
+
+    assert work.pace.space_ms() == pytest.approx(LONGEST_SPACE_MS)
+    work.now_ms += LONGEST_SPACE_MS
+    assert work.limit(1) == 2
+
+
+@pytest.mark.parametrize("task_ms", [0.1, 4])
+def test_quick_tasks_are_not_spread(work: Work, task_ms: float) -> None:
+    work.done_together(task_ms, rounds=100)
+    work.pace.note_taken(was_idle=False)
+
+    assert work.pace.limit(PREFETCH, held=0) > THREADS
+
+
+def test_bursts_of_quick_tasks_are_not_spread(work: Work) -> None:
+    for _ in range(5):
+        work.pace.note_taken(was_idle=True)
+        for _ in range(THREADS):
+            work.now_ms += 0.1
+            work.pace.note_done(work.now_ms - 0.5)
+        work.now_ms += 1_000
+
+    assert work.limit(0) >= THREADS
+
+
+def test_tasks_that_end_one_by_one_are_not_spread(work: Work) -> None:
+    work.done_every(50 / THREADS)
+    work.pace.note_taken(was_idle=False)
+
+    assert work.pace.space_ms() == 0
+    assert work.limit(0) == THREADS
+
+
+def test_threads_that_are_spread_are_left_alone_again(work: Work) -> None:
+    work.done_together(50)
+    work.done_every(50 / THREADS, count=3 * THREADS)
+    work.pace.note_taken(was_idle=False)
+
+    assert work.limit(0) == THREADS
+    assert work.pace.space_ms() == 0
+
+
+def test_few_threads_are_not_spread_since_they_come_free_at_once_by_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = Work(monkeypatch, threads=4)
+    work.done_together(50)
+    work.pace.note_taken(was_idle=False)
+
+    assert work.limit(0) == 4

@@ -1,0 +1,117 @@
+"""What a worker has fetched ahead does not wait behind long tasks while others are idle."""
+
+import itertools
+import logging
+import threading
+from typing import Any
+
+import dramatiq
+import pytest
+from dramatiq.middleware import Middleware
+
+from dramatiq_streams import StreamsBroker, clock
+from tests.conftest import MakeBroker, MakeWorker
+from tests.contract.queue_state import QueueState
+from tests.support.waiting import wait_until
+
+THREADS = 6
+QUICK, SLOW = "quick", "slow"
+
+
+class Told(Middleware):
+    """Notes of which messages it is told that they are processed, and settled."""
+
+    def __init__(self) -> None:
+        self.processed: list[Any] = []
+        self.settled: list[Any] = []
+
+    def after_process_message(self, broker: Any, message: Any, **_: Any) -> None:
+        self.processed.append(message.args)
+
+    def after_ack(self, broker: Any, message: Any) -> None:
+        self.settled.append(message.args)
+
+    def after_nack(self, broker: Any, message: Any) -> None:
+        raise AssertionError(f"{message} was rejected")
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def make_participant(make_broker: MakeBroker, told: Told) -> Any:
+    """Makes a broker whose actor notes its runs, and is slow until *proceed* is set."""
+
+    def make(runs: list[Any], proceed: threading.Event) -> StreamsBroker:
+        broker = make_broker()
+        broker.add_middleware(told)
+
+        def work(kind: str, number: int) -> None:
+            runs.append((kind, number))
+            if kind == SLOW:
+                proceed.wait(30)
+
+        dramatiq.actor(broker=broker)(work)
+        return broker
+
+    return make
+
+
+def test_what_waits_behind_long_tasks_is_given_to_an_idle_worker(
+    make_participant: Any,
+    make_worker: MakeWorker,
+    queue: QueueState,
+    told: Told,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    proceed = threading.Event()
+    busy_runs: list[Any] = []
+    idle_runs: list[Any] = []
+    busy = make_participant(busy_runs, proceed)
+    idle = make_participant(idle_runs, proceed)
+    work = busy.get_actor("work")
+    before = [(QUICK, number) for number in range(2_000)]
+    slow = [(SLOW, number) for number in range(THREADS)]
+    behind = [(QUICK, number) for number in range(2_000, 2_200)]
+    busy.enqueue_many([work.message(*each) for each in [*before, *slow, *behind]])
+
+    with caplog.at_level(logging.INFO):
+        make_worker(busy, threads=THREADS)
+        wait_until(lambda: set(slow) <= set(busy_runs), timeout=30)
+        # It has fetched far ahead while its tasks took no time, and gives up what it cannot run.
+        wait_until(lambda: len(queue.held()) == THREADS)
+        make_worker(idle, threads=THREADS)
+        wait_until(lambda: len(busy_runs) + len(idle_runs) == 2_200 + THREADS)
+        assert not proceed.is_set()
+
+    proceed.set()
+    busy.join("default", timeout=10_000)
+    everything = sorted([*before, *slow, *behind])
+    assert sorted([*busy_runs, *idle_runs]) == everything
+    assert sorted(told.processed) == everything
+    assert sorted(told.settled) == everything
+    assert queue.held() == {}
+    assert [record.getMessage() for record in caplog.records if "skipped" in record.message] == []
+
+
+def test_threads_in_step_are_spread(make_participant: Any, make_worker: MakeWorker) -> None:
+    """Tasks that take equally long come to end one by one, so that one thread is soon free."""
+    broker = make_participant([], threading.Event())
+    pause = threading.Event()
+    begun: list[float] = []
+
+    def sleep() -> None:
+        begun.append(clock.monotonic_ms())
+        pause.wait(0.1)
+
+    dramatiq.actor(broker=broker)(sleep)
+    broker.enqueue_many([broker.get_actor("sleep").message() for _ in range(20 * THREADS)])
+    make_worker(broker, threads=THREADS)
+    broker.join("default", timeout=30_000)
+
+    begun.sort()
+    gaps = [later - earlier for earlier, later in itertools.pairwise(begun[10 * THREADS :])]
+    # In step there would be one of 100 ms for every six.
+    assert sum(gap > 60 for gap in gaps) < len(gaps) / THREADS / 2
