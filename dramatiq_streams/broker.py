@@ -176,7 +176,6 @@ class StreamsBroker(SignallingBroker):
         Raises:
             InvalidOption: Its name or an option is not possible.
             UnknownLane: Its option `lane` names none of the broker's lanes.
-            InvalidOption: Its options `unique_for`, `unique_until` or `idempotency_key` are wrong.
         """
         checked_actor_name(actor.actor_name)
         self._vetting.check_actor(actor.options)
@@ -280,9 +279,8 @@ class StreamsBroker(SignallingBroker):
             except Exception as error:  # too large, or refused by middleware or the encoder
                 if not enqueued:
                     raise
-                raise PartlyEnqueued(
-                    error, enqueued=enqueued, unconfirmed=[], unsent=later
-                ) from error
+                told = PartlyEnqueued(error, enqueued=enqueued, unconfirmed=[], unsent=later)
+                raise told from error
             del later[: len(chunk)]
             try:
                 self._send_chunk(chunk, enqueued, later=later)
