@@ -18,14 +18,15 @@ from dataclasses import dataclass
 
 from . import clock
 
-#: Milliseconds within which more is there, also on a busy machine.
-REFILL_MS = 5.0
+#: Milliseconds within which more is there, also on a busy machine: a thread that computes keeps
+#: Python to itself for 5 ms, and another one may be next.
+REFILL_MS = 10.0
 
 #: Milliseconds over which messages are counted: longer than the reads that bring them.
 WINDOW_MS = 20.0
 
 #: Messages follow each other as if at least so many milliseconds lay between them.
-SHORTEST_INTERVAL_MS = 0.05
+SHORTEST_INTERVAL_MS = 0.1
 
 #: The most milliseconds between the starts of two threads that came free at once.
 LONGEST_SPACE_MS = 10.0
@@ -88,7 +89,7 @@ class Pace:
             self._interval_ms = elapsed_ms / self._done
             self._begun_ms = now_ms
             self._done = 0
-        if self._interval_ms > REFILL_MS:
+        if self._interval_ms > REFILL_MS / 2:
             self._note_free(now_ms, now_ms - taken_at_ms)
 
     def limit(self, prefetch: int, *, held: int) -> int:
@@ -100,7 +101,8 @@ class Pace:
         threads = self._crew.threads
         if not threads:
             return prefetch
-        ahead = int(REFILL_MS / self._current_ms())
+        # Of so many the first may as well be fetched when its thread is free.
+        ahead = max(int(REFILL_MS / self._current_ms()) - 1, 0)
         if not ahead and clock.monotonic_ms() < self._spread_until_ms:
             return held if self.space_ms() else min(held + 1, threads)
         return max(threads + ahead, self._crew.lanes)
