@@ -149,7 +149,9 @@ def _shares(names: tuple[str, ...], percentages: Mapping[str, float]) -> tuple[f
     if any(isinstance(value, bool) or not isinstance(value, int | float) for value in values):
         raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
     # Not the other way round: a NaN is neither.
-    is_possible = values[0] >= 0 and all(value > 0 for value in values[1:]) and sum(values) < 100
-    if not is_possible:
+    if not all(0 <= value < 100 for value in values) or not sum(values) < 100:
         raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
-    return tuple(value / 100 for value in values)
+    shares = tuple(value / 100 for value in values)
+    if not all(shares[1:]):  # The smallest number of all is nothing as a percentage.
+        raise InvalidOption.of("lanes", dict(percentages), _ALLOWED)
+    return shares

@@ -79,6 +79,8 @@ def test_name_may_have_up_to_64_plain_characters(name: str) -> None:
         {"high": None, "low": 5},
         {"high": 0, "low": math.nan},
         {"high": math.nan, "low": 5},
+        {"high": 0, "low": math.ulp(0)},
+        {"high": 0.5, "low": 10**400},
         {"high": 0, "low": math.inf},
         {"high": math.inf},
         {"high": 10**400},
