@@ -118,16 +118,12 @@ class Fetcher:
 
     def _wait_for_room(self, left_ms: float) -> Sequence[Entry]:
         """All that may be held is held: wait for an ack, but go on forwarding what is due."""
-        now_ms = clock.monotonic_ms()
+        wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000, PATIENCE_MS)
         if self._full_since_ms is None:
-            self._full_since_ms = now_ms
-        patience_ms = self._full_since_ms + PATIENCE_MS - now_ms
-        wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000)
-        if 0 < patience_ms < wait_ms:
-            wait_ms = patience_ms
+            self._full_since_ms = clock.monotonic_ms()
         if self._holdings.wait_for_room(self._prefetch, owner=self, timeout_ms=wait_ms):
             return ()
-        if patience_ms <= wait_ms:
+        if clock.monotonic_ms() - self._full_since_ms >= PATIENCE_MS:
             self._settlement.give_back_excess(self._prefetch, owner=self)
         if self._forwarding.seconds_left() <= 0 or self._holdings.has_acks:
             return self._read(0)
@@ -152,7 +148,8 @@ class Fetcher:
             raise
         self._settlement.confirm(acks, reading.refused)
         self._note_pause(reading.is_paused)
-        self._spend(reading.entries)
+        if budget:
+            self._spend(reading.entries)
         self._forwarding.expect(reading)
         self._last_ids = reading.last_ids
         return reading.entries

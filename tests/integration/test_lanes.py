@@ -1,5 +1,6 @@
 """Priorities and lanes: where a message goes, and what a worker gets first."""
 
+import itertools
 import threading
 from typing import Any
 
@@ -135,6 +136,25 @@ def test_flood_of_high_messages_leaves_lower_lanes_their_share(
     assert 80 - prefetch <= lanes.count("default") <= 80 + prefetch
     assert 20 - prefetch <= lanes.count("low") <= 20 + prefetch
     assert "low" in lanes
+
+
+def test_reads_that_only_acknowledge_leave_lower_lanes_their_share(
+    broker: StreamsBroker,
+) -> None:
+    for lane in ("high", "default", "low"):
+        broker.enqueue_many([new_message(lane=lane) for _ in range(400)])
+    consumer = broker.consume("default", prefetch=7, timeout=1_000)
+    lanes: list[str] = []
+
+    for message in itertools.islice(filter(None, consumer), 399):
+        with consumer._holdings.carrying():
+            consumer.ack(message)
+        lanes.append(broker.lanes.names[message.entry.lane - 1])
+        consumer._fetcher._read(0)
+    consumer.close()
+
+    assert lanes.count("default") == pytest.approx(80, abs=2)
+    assert lanes.count("low") == pytest.approx(20, abs=2)
 
 
 def test_lanes_of_the_users_choice(make_broker: MakeBroker) -> None:

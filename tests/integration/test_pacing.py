@@ -13,7 +13,7 @@ import pytest
 from dramatiq.middleware import Middleware
 
 from dramatiq_streams import StreamsBroker, clock
-from dramatiq_streams.pacing import LONGEST_SPACE_MS
+from dramatiq_streams.pacing import LONGEST_SPACE_MS, Pace
 from tests.conftest import MakeBroker, MakeWorker
 from tests.contract.queue_state import QueueState
 from tests.support.waiting import wait_until
@@ -101,6 +101,31 @@ def test_what_waits_behind_long_tasks_is_given_to_an_idle_worker(
     assert sorted(told.settled) == everything
     assert queue.held() == {}
     assert [record.getMessage() for record in caplog.records if "skipped" in record.message] == []
+
+
+def test_what_is_beyond_the_limit_is_kept_for_a_while(
+    broker: StreamsBroker, queue: QueueState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that was held up for a moment does not throw away what it has fetched."""
+    limits = [20]
+    monkeypatch.setattr(Pace, "limit", lambda *_, **__: limits[-1])
+    monkeypatch.setattr("dramatiq_streams.fetching.PATIENCE_MS", 2_000)
+    dramatiq.actor(broker=broker, actor_name="work")(lambda: None)
+    broker.enqueue_many([broker.get_actor("work").message() for _ in range(30)])
+    consumer = broker.consume("default", prefetch=20, timeout=50)
+    fetched: list[Any] = list(itertools.islice(filter(None, consumer), 20))
+    began_ms = clock.monotonic_ms()
+
+    limits.append(8)
+    with consumer._holdings.carrying():  # so that the next read has something to send
+        consumer.ack(fetched[0])
+    assert next(consumer) is None
+    assert len(queue.held()) == 19
+
+    wait_until(lambda: next(consumer) is None and len(queue.held()) == 8)
+    assert clock.monotonic_ms() - began_ms >= 2_000
+    assert [each.entry.start() for each in fetched[1:]] == [True] * 8 + [False] * 11
+    consumer.close()
 
 
 def test_messages_that_end_together_are_followed_one_by_one(
