@@ -102,7 +102,7 @@ class Fetcher:
         if budget <= 0:
             return self._wait_for_room(left_ms)
         self._full_since_ms = None
-        if budget < self._lane_count:
+        if not self._holdings.may_block(self._prefetch, self._lane_count, owner=self):
             return self._read(budget) or self._wait(left_ms)
         if self._is_quiet():
             return self._block(left_ms)
@@ -142,6 +142,9 @@ class Fetcher:
                     acks=acks,
                     watch=0 < budget < self._lane_count,
                 )
+                self._holdings.note_read(
+                    clock.monotonic_ms() - begun_ms, is_dry=len(reading.entries) < budget
+                )
                 self._hold(reading.entries, begun_ms)
         except BaseException:
             self._holdings.put_back(acks)
@@ -167,6 +170,7 @@ class Fetcher:
             )
         finally:
             self._holdings.resume_carrying()
+            self._holdings.note_dry()
         return ()
 
     def _block(self, wait_ms: float) -> Sequence[Entry]:
@@ -185,6 +189,7 @@ class Fetcher:
                 self._hold(blocked.entries, begun_ms, wait_ms)
         finally:
             self._holdings.resume_carrying()
+            self._holdings.note_dry()
         for wake in blocked.wakes:
             self._holdings.acknowledge(wake)
         self._quiet_rounds = 0 if blocked.entries or blocked.wakes else self._quiet_rounds + 1

@@ -108,6 +108,25 @@ class Holdings:
         with self._lock:
             return self._room(prefetch, owner)
 
+    def may_block(self, prefetch: int, lane_count: int, *, owner: object) -> bool:
+        """Whether *owner* may fetch a message of each lane: what is too much can be given back."""
+        with self._lock:
+            is_idle = not self._counts[owner] and not self._counts[None]
+            can_give_back = is_idle and not self._pace.is_chosen
+            return can_give_back or self._room(prefetch, owner) >= lane_count
+
+    def note_read(self, took_ms: float, *, is_dry: bool) -> None:
+        """A read has come back after *took_ms*, with less than asked for if *is_dry*."""
+        with self._lock:
+            self._pace.note_read(took_ms)
+            if is_dry:
+                self._pace.note_dry()
+
+    def note_dry(self) -> None:
+        """There was nothing to fetch, so that the consumer thread had to wait for it."""
+        with self._lock:
+            self._pace.note_dry()
+
     def wait_for_room(self, prefetch: int, *, owner: object, timeout_ms: float) -> bool:
         """Wait until *owner* may fetch again, or acks wait; returns whether it may fetch."""
         with self._lock:

@@ -9,7 +9,7 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from dramatiq.broker import MessageProxy
 from dramatiq.errors import BrokerConnectionError
@@ -53,8 +53,9 @@ class Process:
         self._retreat = threading.Event()
         self._outages = Outages()
         self._patience = Patience(self._outages, self._retreat)
-        self._workers: dict[int, int] = {}
-        self._crew = Crew(lanes=len(options.lanes.names))
+        #: Of each Worker that runs: its threads, see `Crew`, and its queues, empty for all.
+        self._workers: dict[int, tuple[int, Collection[str]]] = {}
+        self._crews: dict[str, Crew] = {}
         self._readers: dict[str, Presence] = {}
         self._settlements: dict[str, Settlement] = {}
         self._caretaker = Caretaker(
@@ -120,7 +121,7 @@ class Process:
                 delays=Delays(self._settling, self._scope),
                 dead_letters=self._dead_letters(self._settling),
                 on_settled=self._isolation.leave,
-                crew=self._crew,
+                crew=self._crew(queue_name),
                 events=self._events,
             )
             found = self._settlements.setdefault(queue_name, made)
@@ -171,17 +172,32 @@ class Process:
         self.introduce(queue_name)
         self._caretaker.enter(queue_name, connection)
 
-    def advance(self, worker: object, *, threads: int) -> None:
-        """Let consumers fetch: *worker* starts, with so many *threads*, or zero; see `Crew`."""
-        self._workers[id(worker)] = threads
-        self._crew.engage(self._workers.values())
+    def _crew(self, queue_name: str) -> Crew:
+        crew = self._crews.setdefault(queue_name, Crew())
+        workers = list(self._workers.values())
+        crew.engage(threads for threads, queues in workers if not queues or queue_name in queues)
+        return crew
+
+    def _engage_crews(self) -> None:
+        for queue_name in list(self._crews):
+            self._crew(queue_name)
+
+    def advance(self, worker: object, *, threads: int, queues: Collection[str] = ()) -> None:
+        """Let consumers fetch: *worker* starts.
+
+        Args:
+            threads: How many it has, or zero; see `Crew`.
+            queues: Those that it consumes, all if there are none.
+        """
+        self._workers[id(worker)] = threads, queues
+        self._engage_crews()
         self._retreat.clear()
         self._outages.are_ridden_out = True
 
     def retreat(self, worker: object, unstarted: Iterable[MessageProxy]) -> None:
         """Give back *unstarted*: *worker* stops; fetch nothing more if it is the last one."""
         self._workers.pop(id(worker), None)
-        self._crew.engage(self._workers.values())
+        self._engage_crews()
         if not self._workers:
             self._retreat.set()  # First: *unstarted* may be taken from where consumers still add.
         by_queue: dict[str, list[MessageProxy]] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dramatiq.broker import Broker, MessageProxy
 from dramatiq.common import iter_queue
 from dramatiq.middleware import Middleware
-from dramatiq.worker import Worker
+from dramatiq.worker import QUEUE_PREFETCH, Worker
 
 if TYPE_CHECKING:
     from ..process import Process
@@ -29,8 +29,12 @@ class HandBack(Middleware):
 
     def before_worker_boot(self, broker: Broker, worker: Worker) -> None:
         """Let consumers fetch: no more than is needed, unless the user has said how much."""
-        is_default = worker.queue_prefetch == 2 * worker.worker_threads
-        self._process().advance(worker, threads=worker.worker_threads if is_default else 0)
+        is_default = not QUEUE_PREFETCH and worker.queue_prefetch == 2 * worker.worker_threads
+        self._process().advance(
+            worker,
+            threads=worker.worker_threads if is_default else 0,
+            queues=worker.consumer_whitelist or (),
+        )
 
     def before_worker_shutdown(self, broker: Broker, worker: Worker) -> None:
         """Give back what waits for a thread of *worker*."""

@@ -13,8 +13,9 @@ import pytest
 from dramatiq.middleware import Middleware
 
 from dramatiq_streams import StreamsBroker, clock
-from dramatiq_streams.pacing import LONGEST_SPACE_MS, Pace
+from dramatiq_streams.pacing import Pace
 from dramatiq_streams.queues import Queues
+from dramatiq_streams.spreading import LONGEST_SPACE_MS
 from tests.conftest import MakeBroker, MakeWorker
 from tests.contract.queue_state import QueueState
 from tests.support.waiting import wait_until
@@ -136,11 +137,48 @@ def test_what_is_beyond_the_limit_is_kept_for_a_while(
     consumer.close()
 
 
-def test_messages_that_end_together_are_followed_one_by_one(
-    broker: StreamsBroker, make_worker: MakeWorker
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_nothing_waits_behind_long_tasks_of_few_threads(
+    make_participant: Any, make_worker: MakeWorker, queue: QueueState, threads: int
 ) -> None:
+    proceed = threading.Event()
+    runs: list[Any] = []
+    broker = make_participant(runs, proceed)
+    work = broker.get_actor("work")
+
+    make_worker(broker, threads=threads)
+    for number, lane in enumerate(["low", "default", "high", "low"]):
+        broker.enqueue(work.message_with_options(args=(SLOW, number), lane=lane))
+    wait_until(lambda: len(runs) == threads)
+
+    wait_until(lambda: len(queue.held()) == threads)
+    assert len(runs) == threads
+    proceed.set()
+    broker.join("default", timeout=10_000)
+    assert len(runs) == 4
+
+
+def test_threads_of_other_queues_do_not_count(
+    make_participant: Any, make_worker: MakeWorker, queue: QueueState
+) -> None:
+    proceed = threading.Event()
+    runs: list[Any] = []
+    broker = make_participant(runs, proceed)
+    broker.declare_queue("another")
+    broker.enqueue_many([broker.get_actor("work").message(SLOW, number) for number in range(9)])
+
+    make_worker(broker, threads=4, queues={"another"})
+    make_worker(broker, threads=2, queues={"default"})
+    wait_until(lambda: len(runs) == 2)
+
+    wait_until(lambda: len(queue.held()) == 2)
+    proceed.set()
+    broker.join("default", timeout=10_000)
+
+
+def test_messages_that_end_together_are_followed_one_by_one(broker: StreamsBroker) -> None:
     dramatiq.actor(broker=broker, actor_name="work")(lambda: None)
-    make_worker(broker, threads=THREADS, queues={"another"})  # so many threads there are
+    broker._process.advance(worker := object(), threads=THREADS)
     broker.enqueue_many([broker.get_actor("work").message() for _ in range(4 * THREADS)])
     consumer = broker.consume("default", prefetch=2 * THREADS, timeout=5_000)
     handed_out: list[float] = []
@@ -163,6 +201,7 @@ def test_messages_that_end_together_are_followed_one_by_one(
             handed_out.append(clock.monotonic_ms())
         working.result()
     consumer.close()
+    broker._process.retreat(worker, ())
 
     # The last ones at least, since by then it is known. A busy machine makes gaps only longer.
     assert handed_out[-1] - handed_out[-THREADS] > 0.9 * LONGEST_SPACE_MS * (THREADS - 1)

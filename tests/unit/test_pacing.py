@@ -1,13 +1,7 @@
 import pytest
 
-from dramatiq_streams.pacing import (
-    LONGEST_SPACE_MS,
-    REFILL_MS,
-    SHORTEST_INTERVAL_MS,
-    SPACE,
-    Crew,
-    Pace,
-)
+from dramatiq_streams.pacing import REFILL_MS, SHORTEST_INTERVAL_MS, Crew, Pace
+from dramatiq_streams.spreading import LONGEST_SPACE_MS, SPACE
 
 THREADS = 8
 PREFETCH = 16
@@ -87,10 +81,28 @@ def test_rest_does_not_count_as_slow_work(work: Work) -> None:
     assert work.limit() == pytest.approx(THREADS + 49, abs=1)
 
 
-def test_idle_consumer_may_take_a_message_of_each_lane() -> None:
-    pace = Pace(Crew(threads=2, lanes=3))
+@pytest.mark.parametrize(
+    ("task_ms", "read_ms", "ahead"),
+    [
+        (50, 0.5, 0),  # a server on this machine
+        (50, 3, 1),
+        (50, 10, 4),
+        (50, 30, 10),
+        (500, 10, 0),
+        (500, 30, 1),
+        (60_000, 200, 0),
+        (1, 0.5, 79),
+        (1, 10, 160),
+    ],
+)
+def test_more_is_fetched_ahead_the_farther_away_the_server_is(
+    work: Work, task_ms: float, read_ms: float, ahead: int
+) -> None:
+    work.done_every(task_ms / THREADS)
+    for wait_ms in (40, 0, 90):  # a busy machine or server
+        work.pace.note_read(read_ms + wait_ms)
 
-    assert pace.limit(4, held=0) == 3
+    assert work.limit() == THREADS + ahead
 
 
 def test_without_a_worker_or_with_a_prefetch_of_its_own_nothing_else_counts(
@@ -164,6 +176,33 @@ def test_threads_that_are_spread_are_left_alone_again(work: Work) -> None:
     work.pace.note_taken(was_idle=False)
 
     assert work.limit(0) == THREADS
+    assert work.pace.space_ms() == 0
+
+
+def test_nothing_is_spread_when_there_was_less_to_fetch_than_could_be_held(work: Work) -> None:
+    work.done_together(50)
+    work.pace.note_dry()
+    work.pace.note_taken(was_idle=False)
+
+    assert work.limit(0) == THREADS
+    assert work.pace.space_ms() == 0
+
+
+def test_many_threads_are_spread_within_a_tenth_of_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    work = Work(monkeypatch, threads=64)
+    work.done_together(900)
+    work.pace.note_taken(was_idle=False)
+
+    assert 0 < work.pace.space_ms() <= 100 / 64
+
+
+def test_nothing_is_spread_by_reads_that_take_longer_than_the_space(work: Work) -> None:
+    work.pace.note_read(30)
+    work.done_together(50)
+    work.pace.note_taken(was_idle=False)
+
     assert work.pace.space_ms() == 0
 
 

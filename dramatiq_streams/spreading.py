@@ -1,0 +1,82 @@
+"""When threads begin that came free at once: one after the other, if their tasks are long.
+
+Tasks that take equally long and began together end together too, again and again, and meanwhile no
+thread is free: a message that is urgent waits for as long as a task takes. So their next tasks are
+spread, and from then on a thread comes free every now and then.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from . import clock
+
+#: The most milliseconds between the starts of two threads that came free at once, and of all.
+LONGEST_SPACE_MS = 10.0
+LONGEST_SPREAD_MS = 100.0
+
+#: How much of the time between two messages is kept between two starts: not all of it, or they
+#: would be kept slow by having been slow.
+SPACE = 0.8
+
+#: This share of the threads, and so many, hardly ever come free at once by chance.
+MOST = 0.75
+FEWEST_IN_STEP = 5
+
+
+class Spread:
+    """The threads that run messages of one queue; its callers see to it that they take turns."""
+
+    def __init__(self) -> None:
+        #: Of the last messages: when each was done, and how long that took.
+        self._free: deque[tuple[float, float]] = deque()
+        self._taken_at_ms = 0.0
+        self._until_ms = 0.0
+        self._space_ms = 0.0
+
+    @property
+    def is_on(self) -> bool:
+        """Whether threads begin one after the other, for now."""
+        return clock.monotonic_ms() < self._until_ms
+
+    def left_ms(self) -> float:
+        """Milliseconds until the next one may begin; zero when it may, or all may."""
+        now_ms = clock.monotonic_ms()
+        if now_ms >= self._until_ms:
+            return 0.0
+        return max(self._taken_at_ms + self._space_ms - now_ms, 0.0)
+
+    def note_taken(self, now_ms: float) -> None:
+        """Some have begun."""
+        self._taken_at_ms = now_ms
+
+    def note_dry(self) -> None:
+        """There was less to fetch than could be held: nobody keeps the threads at work."""
+        self._until_ms = 0.0
+        self._free.clear()
+
+    def note_free(
+        self, now_ms: float, took_ms: float, *, threads: int, interval_ms: float, read_ms: float
+    ) -> None:
+        """A thread has come free; if most have at the same time, they are spread from now on.
+
+        Args:
+            took_ms: How long its message took.
+            interval_ms: From one message to the next.
+            read_ms: How long it takes to fetch one: spread, they are fetched one by one.
+        """
+        most = max(math.ceil(threads * MOST), FEWEST_IN_STEP)
+        self._free.append((now_ms, took_ms))
+        while len(self._free) > most:
+            self._free.popleft()
+        task_ms = threads * interval_ms
+        self._space_ms = min(
+            SPACE * interval_ms, LONGEST_SPACE_MS, LONGEST_SPREAD_MS / max(threads, 1)
+        )
+        are_in_step = len(self._free) == most and now_ms - self._free[0][0] < interval_ms / 2
+        # Messages that took less came one by one because they were sent one by one.
+        were_long = min(took_ms for _, took_ms in self._free) > task_ms / 2
+        if are_in_step and were_long and read_ms < self._space_ms:
+            # Some have begun together before this was known: they are spread the next time.
+            self._until_ms = now_ms + 2 * task_ms
