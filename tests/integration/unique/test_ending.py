@@ -68,7 +68,7 @@ def test_message_that_was_only_fetched_has_not_started(
 ) -> None:
     work = make_actor(gate.pass_through, unique_until="started")
     messages = [work.send(number) for number in range(3)]
-    make_worker(broker, threads=1)
+    make_worker(broker, threads=1, prefetch=3)
     gate.wait_for_starts(1)
     wait_until(lambda: len(queue.held()) > 1, message="more was fetched than runs")
 
