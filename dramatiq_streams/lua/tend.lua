@@ -20,7 +20,8 @@ ARGV
   identity        str   its process; "" where others cannot check it
   host_ttl        int   milliseconds that `host` is kept without a heartbeat
   late            int   milliseconds after which a heartbeat is late
-  late_limit      int   the most late consumers to return, the latest first, and as many of the future
+  late_limit      int   the most late consumers to return, the latest first, and as many
+                        of the future
   group           str   the consumer group
   released        str   the consumer that owns what nobody works on
   lease           int   milliseconds without a sign of life
