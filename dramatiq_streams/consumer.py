@@ -122,13 +122,10 @@ class StreamsConsumer(Consumer):
             return
         self._is_closed = True
         self._fetcher.disown()
-        buffered = list(self._buffer)
-        self._buffer.clear()
         try:
             if self._outages.is_on:  # A server that hangs would take its time once more.
                 raise ConnectionClosed("It cannot be reached.")
-            self._settlement.send_acks()
-            self._settlement.release(buffered)
+            self._give_back_buffered()
         except Exception as error:
             self.logger.warning(
                 "Queue %r was closed without the server; leases will expire: %s",
@@ -202,11 +199,14 @@ class StreamsConsumer(Consumer):
     def _withdraw(self) -> None:
         """The worker stops: what a blocked read has brought meanwhile is for others."""
         if not self._outages.is_silent:
-            buffered = list(self._buffer)
-            self._buffer.clear()
-            self._settlement.send_acks()
-            self._settlement.release(buffered)
+            self._give_back_buffered()
         time.sleep(RETREAT_SECONDS)
+
+    def _give_back_buffered(self) -> None:
+        buffered = list(self._buffer)
+        self._buffer.clear()
+        self._settlement.send_acks()
+        self._settlement.release(buffered)
 
     def _reject(self, entry: Entry, error: DecodeError) -> None:
         try:

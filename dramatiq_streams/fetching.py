@@ -103,7 +103,7 @@ class Fetcher:
             return self._wait_for_room(left_ms)
         self._full_since_ms = None
         if not self._holdings.may_block(self._prefetch, self._lane_count, owner=self):
-            return self._read(budget) or self._wait(left_ms)
+            return self._read(budget, watch=True) or self._wait(left_ms)
         if self._is_quiet():
             return self._block(left_ms)
         return self._read(budget) or self._block(left_ms)
@@ -129,7 +129,7 @@ class Fetcher:
             return self._read(0)
         return ()
 
-    def _read(self, budget: int) -> Sequence[Entry]:
+    def _read(self, budget: int, *, watch: bool = False) -> Sequence[Entry]:
         acks = self._holdings.take_acks()
         shares = self._credits.grant(budget)
         begun_ms = clock.monotonic_ms()
@@ -140,7 +140,7 @@ class Fetcher:
                     budget,
                     shares=shares,
                     acks=acks,
-                    watch=0 < budget < self._lane_count,
+                    watch=watch,
                 )
                 self._holdings.note_read(
                     clock.monotonic_ms() - begun_ms, is_dry=len(reading.entries) < budget
