@@ -165,9 +165,9 @@ def test_message_that_kills_its_workers_becomes_a_dead_letter_though_it_was_defe
     play = Play(scene, lease=3_000)
     play.send("poison")
     for _ in range(2):
-        scene.journal.allow("die")
         victim = play.start_victim()
-        # The first one dies at once, the second one when the lease of the first has ended.
+        # The first one dies soon, the second one when the lease of the first has ended.
+        scene.journal.allow("die")
         scene.wait_for_end(victim)
 
     scene.start_survivor()

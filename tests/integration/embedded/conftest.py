@@ -78,9 +78,14 @@ class User:
 
 
 def is_gone(process: psutil.Process) -> bool:
-    """Whether *process* runs no more; it may still have to be collected by its parent."""
+    """Whether no thread of *process* runs any more; its parent may still have to collect it.
+
+    A main thread that ends before the others is a zombie while they still hold the sockets.
+    """
     try:
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        if not process.is_running():
+            return True
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
     except psutil.NoSuchProcess:
         return True
 
