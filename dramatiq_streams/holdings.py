@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -267,14 +268,18 @@ class Holdings:
         return True
 
     def _wait_for(
-        self, predicate: Callable[[], bool], timeout_seconds: float | None = None
+        self, predicate: Callable[[], bool], timeout_seconds: float = threading.TIMEOUT_MAX
     ) -> None:
-        self._awaited.append(predicate)
-        try:
-            self._changed.wait_for(predicate, timeout_seconds)
-        finally:
-            self._awaited.remove(predicate)
+        until = time.monotonic() + timeout_seconds
+        while not predicate() and (left := until - time.monotonic()) > 0:
+            self._awaited.append(predicate)
+            self._changed.wait(left)
+            if predicate in self._awaited:  # it was woken for another one, or too late
+                self._awaited.remove(predicate)
 
     def _notify(self) -> None:
-        if any(has_come() for has_come in self._awaited):
+        # Once: until who waits comes to run, many acks may follow.
+        awaited = [predicate for predicate in self._awaited if not predicate()]
+        if len(awaited) < len(self._awaited):
+            self._awaited = awaited
             self._changed.notify_all()

@@ -285,21 +285,67 @@ def test_of_starting_and_withdrawing_at_once_one_succeeds() -> None:
     assert set(started) | set(withdrawn) == set(found)
 
 
-def test_nobody_is_woken_before_there_is_room() -> None:
+class Watched(Pace):
+    """A pace that notes how often anybody has looked for room."""
+
+    def __init__(self) -> None:
+        super().__init__(Crew())
+        self.looks: list[int] = []
+
+    def limit(self, prefetch: int, *, held: int) -> int:
+        self.looks.append(held)
+        return super().limit(prefetch, held=held)
+
+
+@pytest.fixture
+def pace() -> Watched:
+    return Watched()
+
+
+def wait_in_thread(holdings: Holdings, pace: Watched) -> threading.Thread:
+    """Wait for room for one message."""
+    holdings._pace = pace
+    waiter = in_thread(lambda: holdings.wait_for_room(1, owner=OWNER, timeout_ms=10_000))
+    wait_until(lambda: holdings._awaited)
+    return waiter
+
+
+def test_nobody_is_woken_before_there_is_room(pace: Watched) -> None:
     one, two = entries(2)
     holdings = held_by(OWNER, one, two)
-    looks: list[int] = []
-
-    class Watched(Pace):
-        def limit(self, prefetch: int, *, held: int) -> int:
-            looks.append(held)
-            return super().limit(prefetch, held=held)
-
-    holdings._pace = Watched(Crew())
-    waiter = in_thread(lambda: holdings.wait_for_room(1, owner=OWNER, timeout_ms=10_000))
-    wait_until(lambda: looks)
+    waiter = wait_in_thread(holdings, pace)
 
     holdings.drop([one])
+    assert waiter.is_alive()
+    holdings.drop([two])
+
+    join([waiter])
+
+
+def test_who_is_woken_is_not_looked_after_again_before_it_runs(pace: Watched) -> None:
+    found = entries(100)
+    holdings = held_by(OTHER, *found)
+    holdings.add(entries(1), owner=OWNER)
+    waiter = wait_in_thread(holdings, pace)
+
+    with holdings._lock:  # so that it cannot run
+        looks = len(pace.looks)
+        for each in found:
+            holdings.acknowledge(each)
+        assert len(pace.looks) == looks + 1
+
+    join([waiter])
+
+
+def test_who_is_woken_and_finds_nothing_waits_on(pace: Watched) -> None:
+    one, two = entries(2)
+    holdings = held_by(OWNER, one)
+    waiter = wait_in_thread(holdings, pace)
+
+    with holdings._lock:  # so that it comes too late
+        holdings.drop([one])
+        holdings.add([two], owner=OWNER)
+    wait_until(lambda: holdings._awaited)
     assert waiter.is_alive()
     holdings.drop([two])
 
