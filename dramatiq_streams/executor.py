@@ -17,6 +17,7 @@ from . import clock
 from .errors import CommandFailed
 from .events import Event, Events
 from .failures import as_broker_error, means_no_master
+from .nearness import Nearness
 from .outages import STOPPING_SECONDS, Patience
 
 Command = tuple[Any, ...]
@@ -94,6 +95,7 @@ class Executor:
         self._blocking_seconds = blocking_seconds
         self.patience = Patience.endless()
         self._idle = _Idle()
+        self._nearness = Nearness()
 
     def with_patience(self, patience: Patience) -> Executor:
         """The same connections, for commands that end sooner when their process stops."""
@@ -113,6 +115,7 @@ class Executor:
         try:
             # redis-py would also look for words in each command's name: ours have one.
             connection.send_packed_command([pack_command(command)])
+            self._nearness.await_reply(connection)
             reply = self._read(connection)
         except BaseException as error:
             raise self._abandoned(connection, error) from error
