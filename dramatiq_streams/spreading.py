@@ -2,13 +2,15 @@
 
 Tasks that take equally long and began together end together too, again and again, and meanwhile no
 thread is free: a message that is urgent waits for as long as a task takes. So their next tasks are
-spread, and from then on a thread comes free every now and then.
+spread, and from then on a thread comes free every now and then. What is left of that by chance
+after a while is mended where tasks take equally long.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from itertools import pairwise
 
 from . import clock
 
@@ -23,6 +25,12 @@ SPACE = 0.8
 #: This share of the threads, and so many, hardly ever come free at once by chance.
 MOST = 0.75
 FEWEST_IN_STEP = 5
+
+#: So many times as many tell whether tasks take equally long.
+ALIKE = 2
+
+#: So many times the time between two messages is too long a time without a free thread.
+WIDE = 2.0
 
 
 class Spread:
@@ -59,24 +67,41 @@ class Spread:
     def note_free(
         self, now_ms: float, took_ms: float, *, threads: int, interval_ms: float, read_ms: float
     ) -> None:
-        """A thread has come free; if most have at the same time, they are spread from now on.
+        """A thread has come free; if they do not come free evenly, they are spread from now on.
 
         Args:
             took_ms: How long its message took.
             interval_ms: From one message to the next.
             read_ms: How long it takes to fetch one: spread, they are fetched one by one.
         """
+        task_ms = threads * interval_ms
+        if took_ms < task_ms / 2:  # It came and went while the others were at work.
+            return
         most = max(math.ceil(threads * MOST), FEWEST_IN_STEP)
         self._free.append((now_ms, took_ms))
-        while len(self._free) > most:
+        while len(self._free) > ALIKE * most:
             self._free.popleft()
-        task_ms = threads * interval_ms
         self._space_ms = min(
             SPACE * interval_ms, LONGEST_SPACE_MS, LONGEST_SPREAD_MS / max(threads, 1)
         )
-        are_in_step = len(self._free) == most and now_ms - self._free[0][0] < interval_ms / 2
-        # Messages that took less came one by one because they were sent one by one.
-        were_long = min(took_ms for _, took_ms in self._free) > task_ms / 2
-        if are_in_step and were_long and read_ms < self._space_ms:
+        if read_ms < self._space_ms and (
+            self._are_in_step(most, interval_ms) or self._are_uneven(ALIKE * most, interval_ms)
+        ):
             # Some have begun together before this was known: they are spread the next time.
             self._until_ms = now_ms + 2 * task_ms
+
+    def _are_in_step(self, count: int, interval_ms: float) -> bool:
+        """Whether so many threads have come free at once."""
+        times = [now_ms for now_ms, _ in self._free][-count:]
+        return len(times) == count and times[-1] - times[0] < interval_ms / 2
+
+    def _are_uneven(self, count: int, interval_ms: float) -> bool:
+        """Whether none came free for long, though of so many tasks each took equally long.
+
+        Where each takes its own time, spread threads would not stay so, and wait again and again.
+        """
+        tooks = [took_ms for _, took_ms in self._free]
+        if len(tooks) < count or max(tooks) - min(tooks) >= interval_ms / 2:
+            return False
+        gaps = (later - earlier for (earlier, _), (later, _) in pairwise(self._free))
+        return max(gaps) > WIDE * interval_ms

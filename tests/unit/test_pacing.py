@@ -210,7 +210,45 @@ def test_few_threads_are_not_spread_since_they_come_free_at_once_by_chance(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work = Work(monkeypatch, threads=4)
-    work.done_together(50)
+    for task_ms in (50, 60, 40, 50, 60):
+        work.done_together(task_ms, rounds=1)
     work.pace.note_taken(was_idle=False)
 
     assert work.limit(0) == 4
+
+
+#: When threads come free in a round of 50 ms: half of them soon after the other half.
+UNEVEN = (0, 2, 4, 6, 12, 14, 16, 18)
+EVEN = tuple(range(0, 50, 6))[:THREADS]
+
+
+@pytest.mark.parametrize(
+    ("free_at_ms", "longer_ms", "are_spread"),
+    [(UNEVEN, 0, True), (UNEVEN, 10, False), (EVEN, 0, False), (EVEN, 10, False)],
+)
+def test_threads_that_have_come_close_are_spread_where_tasks_take_equally_long(
+    work: Work, free_at_ms: tuple[int, ...], longer_ms: float, are_spread: bool
+) -> None:
+    work.pace.note_taken(was_idle=True)
+    begun_ms = work.now_ms
+    for number in range(6):
+        for thread, free_ms in enumerate(free_at_ms):
+            work.now_ms = begun_ms + 50 * number + free_ms
+            work.pace.note_done(work.now_ms - 50 - longer_ms * (thread % 2))
+    work.pace.note_taken(was_idle=False)
+
+    assert (work.pace.space_ms() > 0) == are_spread
+
+
+def test_quick_message_in_between_does_not_keep_threads_from_being_spread(work: Work) -> None:
+    work.pace.note_taken(was_idle=True)
+    begun_ms = work.now_ms
+    for number in range(6):
+        for free_ms in UNEVEN:
+            work.now_ms = begun_ms + 50 * number + free_ms
+            work.pace.note_done(work.now_ms - 50)
+            if free_ms == UNEVEN[number]:
+                work.pace.note_done(work.now_ms - 1)
+    work.pace.note_taken(was_idle=False)
+
+    assert work.pace.space_ms() > 0
