@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from . import clock
-from .queues import Queues, Reading
+from .queues import Queues
+from .replies import Reading
 
 #: Milliseconds to wait for a delayed message that is due and that the server cannot forward.
 STALLED_MS = 100.0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from . import clock
 from .executor import Alarm, Executor
 from .keys import GROUP, MESSAGE_FIELD, RELEASED, QueueKeys
 from .messages import Entry
+from .replies import Blocked, Reading, blocked_in, reading_in
 from .scope import Scope
 from .scripts import Scripts
 from .spool import Spooled
@@ -23,30 +23,6 @@ UNHELD_LIMIT = 1000
 
 #: For how long a spool is remembered whose messages have all come: longer than any outage.
 SPOOL_TTL_MS = 90 * 86_400_000
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What one read brought."""
-
-    entries: list[Entry]
-    refused: list[Entry]
-    #: How many delayed messages were due and are in their lanes now.
-    forwarded: int
-    #: Milliseconds until the next delayed message is due; None when there is none.
-    next_due_ms: int | None
-    #: Nothing is read from a queue that is paused.
-    is_paused: bool
-    #: Where to `wait` from.
-    last_ids: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Blocked:
-    """What a blocking read brought; wake-up calls are entries of lane 0, only to be acked."""
-
-    entries: list[Entry]
-    wakes: list[Entry]
 
 
 class Queues:
@@ -150,7 +126,7 @@ class Queues:
             watch=int(watch),
         )
         self._clock_ahead_ms = reply[0] - clock.monotonic_ms()
-        return _reading(reply, acks)
+        return reading_in(reply, acks)
 
     def read_blocking(self, queue_name: str, timeout_ms: int, *, alarm: Alarm) -> Blocked:
         """Wait up to *timeout_ms* for a new entry in any lane, or for a wake-up call.
@@ -166,7 +142,7 @@ class Queues:
         reader = ("XREADGROUP", "GROUP", GROUP, self._scope.consumer, "COUNT", 1)
         wait = ("BLOCK", max(timeout_ms, 1), "STREAMS", *streams, *(">" for _ in streams))
         reply = self._executor.execute_blocking(*reader, *wait, alarm=alarm)
-        blocked = _blocked(reply or [], keys, self._server_ms())
+        blocked = blocked_in(reply or [], keys, self._server_ms())
         # What is blocked is served by the server itself, which knows nothing of cancelled messages.
         if blocked.entries and self._executor.execute("EXISTS", keys.cancelled):
             return self._screened(blocked, keys)
@@ -297,52 +273,3 @@ def _given_back(entry: Entry) -> int:
     """How many deliveries of *entry* remain counted: without this one, which did not start."""
     is_counted = entry.has_begun or not entry.is_last
     return entry.deliveries - is_counted
-
-
-def _reading(reply: list[Any], acks: Sequence[Entry]) -> Reading:
-    server_ms, eta, forwarded, is_paused, refused_count = reply[:5]
-    refused, rest = reply[5 : 5 + refused_count], reply[5 + refused_count :]
-    last_ids, flat = rest[1 : 1 + rest[0]], rest[1 + rest[0] :]
-    return Reading(
-        entries=[
-            _entry(lane, entry_id, deliveries, body, server_ms)
-            for lane, entry_id, deliveries, body in zip(*[iter(flat)] * 4, strict=True)
-        ],
-        refused=[acks[position - 1] for position in refused],
-        forwarded=forwarded,
-        next_due_ms=None if eta < 0 else max(eta - server_ms, 0),
-        is_paused=bool(is_paused),
-        last_ids=[last_id.decode() for last_id in last_ids],
-    )
-
-
-def _entry(
-    lane: int, entry_id: bytes, deliveries: int, body: bytes, server_ms: float | None
-) -> Entry:
-    waited_ms = None
-    if server_ms is not None:
-        # An entry's id begins with the server's time when it was added.
-        waited_ms = max(server_ms - int(entry_id.partition(b"-")[0]), 0.0)
-    return Entry(
-        lane,
-        entry_id.decode(),
-        abs(deliveries),
-        body,
-        is_last=deliveries < 0,
-        waited_ms=waited_ms,
-    )
-
-
-def _blocked(reply: list[Any], keys: QueueKeys, server_ms: float | None) -> Blocked:
-    entries, wakes = [], []
-    for stream, found in reply:
-        name = stream.decode()
-        for entry_id, fields in found:
-            if name == keys.wake:
-                wakes.append(Entry(0, entry_id.decode(), 1, b"", is_in_doubt=True))
-            else:
-                lane = keys.lanes.index(name) + 1
-                # Deleted between the delivery and the reply: fields is nil.
-                body = dict(zip(*[iter(fields or ())] * 2, strict=True)).get(MESSAGE_FIELD, b"")
-                entries.append(_entry(lane, entry_id, 1, body, server_ms))
-    return Blocked(sorted(entries, key=lambda entry: entry.lane), wakes)
