@@ -10,9 +10,11 @@ from typing import Any
 
 import dramatiq
 import pytest
+import redis
 from dramatiq.middleware import Middleware
 
 from dramatiq_streams import StreamsBroker, clock
+from dramatiq_streams.messages import encode
 from dramatiq_streams.pacing import Pace
 from dramatiq_streams.queues import Queues
 from dramatiq_streams.spreading import LONGEST_SPACE_MS
@@ -156,6 +158,35 @@ def test_nothing_waits_behind_long_tasks_of_few_threads(
     proceed.set()
     broker.join("default", timeout=10_000)
     assert len(runs) == 4
+
+
+def test_blocked_worker_keeps_no_more_than_it_can_run_of_what_comes_to_all_lanes_at_once(
+    make_participant: Any, make_worker: MakeWorker, redis_client: redis.Redis
+) -> None:
+    proceed = threading.Event()
+    busy_runs: list[Any] = []
+    idle_runs: list[Any] = []
+    busy = make_participant(busy_runs, proceed)
+    idle = make_participant(idle_runs, proceed)
+    work = busy.get_actor("work")
+    make_worker(busy, threads=2)
+    work.send(SLOW, 0)
+    wait_until(lambda: len(busy_runs) == 1)
+    wait_until(lambda: redis_client.info("clients")["blocked_clients"])
+
+    with redis_client.pipeline() as transaction:
+        for lane in (1, 2, 3):
+            body = encode(work.message(SLOW, lane))
+            add = busy._process.queues.enqueue_command("default", lane, body)
+            transaction.execute_command(*add)
+        transaction.execute()
+    wait_until(lambda: len(busy_runs) == 2)
+    make_worker(idle, threads=2)
+    wait_until(lambda: len(idle_runs) == 2)
+
+    assert len(busy_runs) == 2
+    proceed.set()
+    busy.join("default", timeout=10_000)
 
 
 def test_threads_of_other_queues_do_not_count(
