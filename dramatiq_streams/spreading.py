@@ -29,6 +29,9 @@ FEWEST_IN_STEP = 5
 #: So many times as many tell whether tasks take equally long.
 ALIKE = 2
 
+#: One of so many may take longer all the same, on a busy machine.
+STRAGGLERS = 6
+
 #: So many times the time between two messages is too long a time without a free thread.
 WIDE = 2.0
 
@@ -100,8 +103,8 @@ class Spread:
 
         Where each takes its own time, spread threads would not stay so, and wait again and again.
         """
-        tooks = [took_ms for _, took_ms in self._free]
-        if len(tooks) < count or max(tooks) - min(tooks) >= interval_ms / 2:
+        tooks = sorted(took_ms for _, took_ms in self._free)
+        if len(tooks) < count or tooks[-1 - count // STRAGGLERS] - tooks[0] >= interval_ms / 2:
             return False
         gaps = (later - earlier for (earlier, _), (later, _) in pairwise(self._free))
         return max(gaps) > WIDE * interval_ms

@@ -1,4 +1,4 @@
-"""Whose code holds the interpreter's lock while a worker drains a queue, by py-spy's samples."""
+"""Whose code holds the interpreter's lock while a queue is drained or filled, by py-spy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from tests.benchmarks.contest import Contestant, Scenario
@@ -17,20 +18,32 @@ from tests.benchmarks.registry import SYSTEMS
 from tests.benchmarks.systems.dramatiq_family import DramatiqSystem
 from tests.benchmarks.trial import Trial
 
-_OWNERS = ("dramatiq_streams", "dramatiq", "redis", "pika", "benchmarks")
+_OWNERS = ("dramatiq_streams", "dramatiq", "json", "redis", "pika", "benchmarks")
 _REST = "rest"
 _RATE = "500"
 
 
-def _contestant(name: str) -> Contestant:
+def _draining(name: str) -> Contestant:
     def measure(place: Place) -> dict[str, float]:
         with place.trial(name) as trial:
-            return _profile(trial, place.messages * 2)
+            return _drained(trial, place.messages * 2)
 
     return Contestant(SYSTEMS[name].title, name, measure, most_rounds=1)
 
 
-def _profile(trial: Trial, count: int) -> dict[str, float]:
+def _filling(place: Place) -> dict[str, float]:
+    with place.trial("ours") as trial:
+        plan = Plan(count=place.messages * 5, how="many", warm_up=200)
+        producing = trial.start_producing(plan, barrier=True)
+        trial.let_go()
+        stacks = _record(trial, producing.process.pid, until=producing.result)
+        with trial.workers(in_process=True):
+            trial.wait_for(plan.count + plan.warm_up)
+        trial.check(producing.result().numbers)
+    return _shares(stacks)
+
+
+def _drained(trial: Trial, count: int) -> dict[str, float]:
     assert issubclass(trial.system, DramatiqSystem)
     fills_itself = trial.system.server == "none"
     if not fills_itself:
@@ -39,22 +52,28 @@ def _profile(trial: Trial, count: int) -> dict[str, float]:
     with trial.workers(in_process=True, barrier=True, fill=fill) as workers:
         trial.let_go()
         trial.wait_for(1)
-        stacks = _record(workers.process.pid, trial.directory / "profile", trial, count)
+        until = partial(trial.wait_for, count)
+        stacks = _record(trial, workers.process.pid, until=until)
     trial.check(range(count))
+    return _shares(stacks)
+
+
+def _shares(stacks: Iterable[tuple[str, int]]) -> dict[str, float]:
     shares = Counter(dict.fromkeys([*_OWNERS, _REST], 0))
     for owner, samples in stacks:
         shares[owner] += samples
     return {f"{owner} %": samples / shares.total() * 100 for owner, samples in shares.items()}
 
 
-def _record(pid: int, path: Path, trial: Trial, count: int) -> list[tuple[str, int]]:
-    """Sample until *count* messages have started."""
+def _record(trial: Trial, pid: int, *, until: Callable[[], object]) -> list[tuple[str, int]]:
+    """Sample the process *pid* until *until* returns."""
+    path = trial.directory / "profile"
     program = shutil.which("py-spy", path=str(Path(sys.executable).parent)) or "py-spy"
     options = ["--gil", "--nonblocking", "--full-filenames", "--rate", _RATE, "--format", "raw"]
     command = [program, "record", *options, "--output", str(path), "--pid", str(pid)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as spy:
         try:
-            trial.wait_for(count)
+            until()
         finally:
             spy.send_signal(signal.SIGINT)  # it writes what it has
     return list(_owners(path.read_text(errors="replace").splitlines()))
@@ -76,13 +95,18 @@ def _owner(frame: str) -> str | None:
 
 SCENARIO = Scenario(
     name="profile",
-    title="Whose code runs while a queue is drained",
-    contestants=tuple(map(_contestant, ("ours", "redis", "stub"))),
+    title="Whose code runs while a queue is drained, and while many messages are enqueued",
+    contestants=(
+        *map(_draining, ("ours", "redis", "stub")),
+        Contestant("StreamsBroker, enqueue_many", "ours", _filling, most_rounds=1),
+    ),
     metrics={f"{owner} %": "" for owner in (*_OWNERS, _REST)},
     notes=(
-        "Samples of py-spy of the thread that holds the interpreter's lock, in the worker of "
-        "drain1.\nWhat is called belongs to its caller, if it is not one of these itself: "
-        "`dramatiq` includes the standard library's queues and JSON that it uses.\n"
-        "`benchmarks` is the actor, with the note that it takes of each start."
+        "Samples of py-spy of the thread that holds the interpreter's lock: in the worker of "
+        "drain1, and in the producer of bulk.\nWhat is called belongs to its caller, if it is not "
+        "one of these itself: `dramatiq` includes the standard library's queues that it uses, "
+        "`json` is the standard library's, whoever calls it.\n"
+        "`benchmarks` is the actor, with the note that it takes of each start, or the loop that "
+        "sends."
     ),
 )
