@@ -33,9 +33,8 @@ def _draining(name: str) -> Contestant:
 
 def _filling(place: Place) -> dict[str, float]:
     with place.trial("ours") as trial:
-        plan = Plan(count=place.messages * 5, how="many", warm_up=200)
-        producing = trial.start_producing(plan, barrier=True)
-        trial.let_go()
+        plan = Plan(count=place.messages * 20, how="many", warm_up=200)
+        producing = trial.start_producing(plan)
         stacks = _record(trial, producing.process.pid, until=producing.result)
         with trial.workers(in_process=True):
             trial.wait_for(plan.count + plan.warm_up)
