@@ -51,6 +51,6 @@ SCENARIO = Scenario(
     targets=(Target("messages/s", _MANY, 8, over=_ONE_BY_ONE),),
     notes="The others have nothing of the kind; their rate is that of sending one by one.\n"
     "The ceiling sends nothing: no broker for dramatiq can be faster than its messages are made, "
-    "and the faster one by one is, the less is left to gain. The last section says whose code the "
-    "rest is.",
+    "and the faster one by one is, the less is left to gain.\n"
+    "The last section says whose code the rest is.",
 )
