@@ -32,6 +32,9 @@ ALIKE = 2
 #: One of so many may take longer all the same, on a busy machine.
 STRAGGLERS = 6
 
+#: They are not the only ones if they follow each other so many times more seldom than all do.
+ONLY = 1.25
+
 #: So many times the time between two messages is too long a time without a free thread.
 WIDE = 2.0
 
@@ -78,6 +81,7 @@ class Spread:
             read_ms: How long it takes to fetch one: spread, they are fetched one by one.
         """
         task_ms = threads * interval_ms
+        self._until_ms = min(self._until_ms, now_ms + 2 * task_ms)  # if tasks are shorter by now
         if took_ms < task_ms / 2:  # It came and went while the others were at work.
             return
         most = max(math.ceil(threads * MOST), FEWEST_IN_STEP)
@@ -106,5 +110,7 @@ class Spread:
         tooks = sorted(took_ms for _, took_ms in self._free)
         if len(tooks) < count or tooks[-1 - count // STRAGGLERS] - tooks[0] >= interval_ms / 2:
             return False
+        if self._free[-1][0] - self._free[0][0] > ONLY * interval_ms * (count - 1):
+            return False  # Others in between are short, and would wait for nothing.
         gaps = (later - earlier for (earlier, _), (later, _) in pairwise(self._free))
         return max(gaps) > WIDE * interval_ms

@@ -4,8 +4,8 @@ import multiprocessing
 import os
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pottery
@@ -160,22 +160,21 @@ def test_client_that_decodes_replies_will_do(server: Server, make_claims: MakeCl
         assert make_claims(client).claim(["a", "ü", "\ud800"]) == [True, True, True]
 
 
-def test_of_callers_at_the_same_time_one_gets_each_key(make_claims: MakeClaims) -> None:
-    claims, won = make_claims(), Counter[str]()
+def claimed_by_four(claims: Claims | BloomClaims) -> dict[str, int]:
+    """How many of four threads that claim all links at once are given each of them."""
     together = threading.Barrier(4)
 
-    def claim_all() -> None:
-        together.wait()
-        for link, is_new in zip(LINKS, claims.claim(LINKS), strict=True):
-            won[link] += is_new
+    def claim_all(_: int) -> list[bool]:
+        together.wait(10)
+        return claims.claim(LINKS)
 
-    threads = [threading.Thread(target=claim_all) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(claim_all, range(4)))
+    return {link: sum(given) for link, *given in zip(LINKS, *answers, strict=True)}
 
-    assert set(won.values()) == {1}
+
+def test_of_callers_at_the_same_time_one_gets_each_key(make_claims: MakeClaims) -> None:
+    assert claimed_by_four(make_claims()) == dict.fromkeys(LINKS, 1)
 
 
 def test_process_that_was_forked_has_connections_of_its_own(claims: Claims) -> None:
@@ -301,24 +300,11 @@ def test_bloom_filter_is_one_of_potterys(
 def test_of_callers_of_a_bloom_filter_at_the_same_time_one_gets_each_key(
     client: redis.Redis, namespace: str
 ) -> None:
-    won = Counter[str]()
-    together = threading.Barrier(4)
     # So large that no key is refused wrongly.
     bloom = BloomClaims(client, "links", capacity=100_000, error_rate=1e-6, namespace=namespace)
 
-    def claim_all() -> None:
-        together.wait()
-        for link, is_new in zip(LINKS, bloom.claim(LINKS), strict=True):
-            won[link] += is_new
-
-    threads = [threading.Thread(target=claim_all) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert claimed_by_four(bloom) == dict.fromkeys(LINKS, 1)
     bloom.close()
-
-    assert set(won.values()) == {1}
 
 
 @pytest.mark.parametrize(

@@ -240,15 +240,33 @@ def test_threads_that_have_come_close_are_spread_where_tasks_take_equally_long(
     assert (work.pace.space_ms() > 0) == are_spread
 
 
-def test_quick_message_in_between_does_not_keep_threads_from_being_spread(work: Work) -> None:
+@pytest.mark.parametrize(
+    ("round_ms", "behind", "are_spread"), [(50, UNEVEN[:1], True), (250, UNEVEN * 4, False)]
+)
+def test_only_few_quick_messages_in_between_let_threads_be_spread(
+    work: Work, round_ms: float, behind: tuple[int, ...], are_spread: bool
+) -> None:
     work.pace.note_taken(was_idle=True)
     begun_ms = work.now_ms
     for number in range(6):
         for free_ms in UNEVEN:
-            work.now_ms = begun_ms + 50 * number + free_ms
-            work.pace.note_done(work.now_ms - 50)
-            if free_ms == UNEVEN[number]:
+            work.now_ms = begun_ms + (number + free_ms / 50) * round_ms
+            work.pace.note_done(work.now_ms - round_ms)
+            for _ in range(behind.count(free_ms)):
                 work.pace.note_done(work.now_ms - 1)
     work.pace.note_taken(was_idle=False)
 
-    assert work.pace.space_ms() > 0
+    assert (work.pace.space_ms() > 0) == are_spread
+
+
+def test_quick_messages_after_long_ones_are_soon_spread_no_more(work: Work) -> None:
+    work.done_together(1_000)
+    begun_ms = work.now_ms
+
+    while work.limit(1) < THREADS:  # another thread is still at work
+        work.pace.note_taken(was_idle=False)
+        work.now_ms += 1
+        work.pace.note_done(work.now_ms - 1)
+        work.now_ms += work.pace.space_ms()
+
+    assert work.now_ms - begun_ms < 500
