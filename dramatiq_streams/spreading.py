@@ -32,8 +32,8 @@ ALIKE = 2
 #: One of so many may take longer all the same, on a busy machine.
 STRAGGLERS = 6
 
-#: They are not the only ones if they follow each other so many times more seldom than all do.
-ONLY = 1.25
+#: With so many times as many messages in all, tasks that take equally long are not the only ones.
+ONLY = 1.5
 
 #: So many times the time between two messages is too long a time without a free thread.
 WIDE = 2.0
@@ -43,8 +43,9 @@ class Spread:
     """The threads that run messages of one queue; its callers see to it that they take turns."""
 
     def __init__(self) -> None:
-        #: Of the last messages: when each was done, and how long that took.
-        self._free: deque[tuple[float, float]] = deque()
+        #: Of the last long messages: when each was done, how long that took, and its number.
+        self._free: deque[tuple[float, float, int]] = deque()
+        self._number = 0
         self._taken_at_ms = 0.0
         self._until_ms = 0.0
         self._space_ms = 0.0
@@ -82,10 +83,11 @@ class Spread:
         """
         task_ms = threads * interval_ms
         self._until_ms = min(self._until_ms, now_ms + 2 * task_ms)  # if tasks are shorter by now
+        self._number += 1
         if took_ms < task_ms / 2:  # It came and went while the others were at work.
             return
         most = max(math.ceil(threads * MOST), FEWEST_IN_STEP)
-        self._free.append((now_ms, took_ms))
+        self._free.append((now_ms, took_ms, self._number))
         while len(self._free) > ALIKE * most:
             self._free.popleft()
         self._space_ms = min(
@@ -99,7 +101,7 @@ class Spread:
 
     def _are_in_step(self, count: int, interval_ms: float) -> bool:
         """Whether so many threads have come free at once."""
-        times = [now_ms for now_ms, _ in self._free][-count:]
+        times = [now_ms for now_ms, _, _ in self._free][-count:]
         return len(times) == count and times[-1] - times[0] < interval_ms / 2
 
     def _are_uneven(self, count: int, interval_ms: float) -> bool:
@@ -107,10 +109,10 @@ class Spread:
 
         Where each takes its own time, spread threads would not stay so, and wait again and again.
         """
-        tooks = sorted(took_ms for _, took_ms in self._free)
+        tooks = sorted(took_ms for _, took_ms, _ in self._free)
         if len(tooks) < count or tooks[-1 - count // STRAGGLERS] - tooks[0] >= interval_ms / 2:
             return False
-        if self._free[-1][0] - self._free[0][0] > ONLY * interval_ms * (count - 1):
-            return False  # Others in between are short, and would wait for nothing.
-        gaps = (later - earlier for (earlier, _), (later, _) in pairwise(self._free))
+        if self._free[-1][2] - self._free[0][2] > ONLY * (count - 1):
+            return False  # Those in between are short, and would wait for nothing.
+        gaps = (later - earlier for (earlier, *_), (later, *_) in pairwise(self._free))
         return max(gaps) > WIDE * interval_ms
