@@ -115,7 +115,8 @@ def test_interrupted_actor_frees_its_key_at_once(
 
     assert [type(error) for error in raised] == [interrupt]
     assert broker.records.held() == []
-    assert broker.witness.keys(f"{{{broker.namespace}:idempotency}}:lock:*") == []
+    locks = f"{{{broker.namespace}:idempotency}}:lock:*"
+    wait_until(lambda: broker.witness.keys(locks) == [], message="its lock is free")
 
 
 class SkipsOnce(Middleware):
