@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
+from crawl_actors.cli.interrupts import interrupts_kept
 from crawl_actors.cli.values import directory
 from crawl_actors.demo.evidence import Check
 from crawl_actors.demo.plan import SitePlan
@@ -80,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     out = arguments.out or Path(tempfile.mkdtemp(prefix="crawl-actors-demo-"))
     try:
         processes, threads = arguments.processes, arguments.threads
-        return _show(DemoOptions(out=out, plan=plan, processes=processes, threads=threads))
+        with interrupts_kept():
+            return _show(DemoOptions(out=out, plan=plan, processes=processes, threads=threads))
     except UsageError as error:
         kept, has_crawled = arguments.out is not None, False
         return _refuse(error)

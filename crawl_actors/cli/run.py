@@ -11,6 +11,7 @@ from types import FrameType
 
 from rich.console import Console
 
+from crawl_actors.cli.interrupts import interrupts_kept
 from crawl_actors.cli.report import print_summary
 from crawl_actors.cli.values import directory, seconds, user_agent, whole_number
 from crawl_actors.running import Interrupted, RunOptions, UsageError, run_crawl
@@ -109,7 +110,8 @@ def run(arguments: argparse.Namespace) -> int:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     try:
-        result = run_crawl(_options(arguments), console=Console(stderr=True))
+        with interrupts_kept():
+            result = run_crawl(_options(arguments), console=Console(stderr=True))
     except ValueError as error:
         print(f"crawl-actors run: error: {error}", file=sys.stderr)
         return 2
