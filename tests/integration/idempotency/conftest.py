@@ -31,7 +31,9 @@ def _five_servers() -> Iterator[list[Server]]:
     make = partial(_new_server, user=lock_server_user_under_test())
     with lock_servers(5, make) as servers:
         yield servers
-        assert [server.refusals for server in servers] == [[]] * 5
+        refused = {each["object"] for server in servers for each in server.refusals}
+        # One that was slow is probed with PING; its user may not, and that is an answer too.
+        assert refused <= {"ping"}
 
 
 @pytest.fixture
