@@ -140,7 +140,9 @@ def test_idempotency_needs_the_rights_that_are_documented_beside(
     send_twice("others", [locker.url], make())
 
     assert runs == ["own", "others"]
-    assert (guarded.refusals, locker.refusals) == ([], [])
+    assert guarded.refusals == []
+    # One that was slow is probed with PING; a refusal is an answer too.
+    assert {each["object"] for each in locker.refusals} <= {"ping"}
     assert _unused(guarded, own) == set()
     assert _unused(locker, others) == set()
 
