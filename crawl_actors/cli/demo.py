@@ -8,19 +8,18 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
-from crawl_actors.cli.interrupts import interrupts_kept
+from crawl_actors.cli.interrupts import interrupts_kept, raise_interrupted
 from crawl_actors.cli.values import directory
 from crawl_actors.demo.evidence import Check
 from crawl_actors.demo.plan import SitePlan
 from crawl_actors.demo.trials import DemoOptions, Trial, run_trials
-from crawl_actors.running import Interrupted, UsageError
+from crawl_actors.running import UsageError
 
 _RIGHT, _WRONG, _USAGE = 0, 1, 2
 _MOST_FINDINGS = 10
@@ -72,7 +71,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def run(arguments: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+        signal.signal(number, raise_interrupted)
     try:
         plan = SitePlan(pages=arguments.pages, seed=arguments.seed)
     except ValueError as error:
@@ -151,7 +150,3 @@ def _remove(folder: Path) -> None:
 def _refuse(error: Exception) -> int:
     print(f"crawl-actors demo: error: {error}", file=sys.stderr)
     return _USAGE
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    raise Interrupted(number)

@@ -1,4 +1,4 @@
-"""Interrupts are not lost where Python drops what a finalizer raises."""
+"""Signals that stop a command; none is lost where Python drops what a finalizer raises."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+from crawl_actors.running import Interrupted
 
 #: Seconds after which the finalizer that was interrupted has most likely ended.
 _AGAIN_SECONDS = 0.02
+
+
+def raise_interrupted(number: int, _frame: FrameType | None) -> None:
+    """Handle the signal *number*: what runs is told to stop.
+
+    Raises:
+        Interrupted: Always.
+    """
+    raise Interrupted(number)
 
 
 @contextmanager

@@ -7,14 +7,13 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
-from crawl_actors.cli.interrupts import interrupts_kept
+from crawl_actors.cli.interrupts import interrupts_kept, raise_interrupted
 from crawl_actors.cli.report import print_summary
 from crawl_actors.cli.values import directory, seconds, user_agent, whole_number
-from crawl_actors.running import Interrupted, RunOptions, UsageError, run_crawl
+from crawl_actors.running import RunOptions, UsageError, run_crawl
 from crawl_actors.settings import DEFAULT_OUT, MAX_RETRIES, CrawlSettings
 
 _EPILOG = """\
@@ -108,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         # nohup has it ignored, and means it.
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
+            signal.signal(number, raise_interrupted)
     try:
         with interrupts_kept():
             result = run_crawl(_options(arguments), console=Console(stderr=True))
@@ -149,7 +148,3 @@ def _options(arguments: argparse.Namespace) -> RunOptions:
 
 def _milliseconds(number: float) -> int:
     return round(number * 1000)
-
-
-def _interrupt(number: int, _frame: FrameType | None) -> None:
-    raise Interrupted(number)

@@ -70,6 +70,13 @@ def make_participant(make_broker: MakeBroker, told: Told) -> Any:
     return make
 
 
+def two_of(make_participant: Any) -> Any:
+    """What lets slow messages proceed, and two brokers, each with the runs that it notes."""
+    proceed = threading.Event()
+    both: list[list[Any]] = [[], []]
+    return proceed, *((make_participant(runs, proceed), runs) for runs in both)
+
+
 def test_what_waits_behind_long_tasks_is_given_to_an_idle_worker(
     make_participant: Any,
     make_worker: MakeWorker,
@@ -77,11 +84,7 @@ def test_what_waits_behind_long_tasks_is_given_to_an_idle_worker(
     told: Told,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    proceed = threading.Event()
-    busy_runs: list[Any] = []
-    idle_runs: list[Any] = []
-    busy = make_participant(busy_runs, proceed)
-    idle = make_participant(idle_runs, proceed)
+    proceed, (busy, busy_runs), (idle, idle_runs) = two_of(make_participant)
     work = busy.get_actor("work")
     before = [(QUICK, number) for number in range(2_000)]
     slow = [(SLOW, number) for number in range(THREADS)]
@@ -163,11 +166,7 @@ def test_nothing_waits_behind_long_tasks_of_few_threads(
 def test_blocked_worker_keeps_no_more_than_it_can_run_of_what_comes_to_all_lanes_at_once(
     make_participant: Any, make_worker: MakeWorker, redis_client: redis.Redis
 ) -> None:
-    proceed = threading.Event()
-    busy_runs: list[Any] = []
-    idle_runs: list[Any] = []
-    busy = make_participant(busy_runs, proceed)
-    idle = make_participant(idle_runs, proceed)
+    proceed, (busy, busy_runs), (idle, idle_runs) = two_of(make_participant)
     work = busy.get_actor("work")
     make_worker(busy, threads=2)
     work.send(SLOW, 0)

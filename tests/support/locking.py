@@ -1,7 +1,7 @@
 """Lock servers for tests: several real ones, and what is left on them."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import redis
@@ -106,3 +106,11 @@ def is_free(masters: Masters, key: str) -> bool:
     is_taken = known(probe.acquire)
     probe.release()
     return is_taken
+
+
+def refused_to_lockers(servers: Iterable[Server]) -> set[str]:
+    """What *servers* have refused to their user, but PING: a slow one is probed with that.
+
+    Its user may not, and the refusal is the answer that it is there.
+    """
+    return {each["object"] for server in servers for each in server.refusals} - {"ping"}

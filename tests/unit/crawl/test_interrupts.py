@@ -1,17 +1,12 @@
 import signal
 import sys
 from collections.abc import Iterator
-from types import FrameType
 
 import pytest
 
-from crawl_actors.cli.interrupts import interrupts_kept
+from crawl_actors.cli.interrupts import interrupts_kept, raise_interrupted
 from crawl_actors.running import Interrupted
 from tests.support.waiting import wait_until
-
-
-def interrupt(number: int, _frame: FrameType | None = None) -> None:
-    raise Interrupted(number)
 
 
 class Finalized:
@@ -26,7 +21,7 @@ class Finalized:
 
 @pytest.fixture
 def handled() -> Iterator[None]:
-    before = signal.signal(signal.SIGUSR1, interrupt)
+    before = signal.signal(signal.SIGUSR1, raise_interrupted)
     yield
     signal.signal(signal.SIGUSR1, before)
 
