@@ -1,8 +1,10 @@
 --[[
 Remove acknowledged entries for good, those that the consumer still holds.
 
+Nothing is read here: who acknowledges a call to read passes it on.
+
 KEYS
-  wake             stream  entries of lane 0
+  wake             stream  entries of lane 0; wakes the next consumer
   unique           zset    unique key -> when its reservation ends
   unique_messages  hash    unique key -> token and message id of who has it
   lanes...         stream  highest first
@@ -22,10 +24,15 @@ RETURNS
 --- @include "freeing"
 --- @include "held_by"
 --- @include "settle"
+--- @include "wake_one"
 
 local wake, unique, unique_messages, lanes = KEYS[1], KEYS[2], KEYS[3], { unpack(KEYS, 4) }
 local group, consumer, acks = ARGV[1], ARGV[2], cjson.decode(ARGV[3])
 
 lanes[0] = wake
 local free_key = freeing(unique, unique_messages, now, reservation_of, free)
-return settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)
+local refused, was_called = settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)
+if was_called then
+    wake_one(wake)
+end
+return refused

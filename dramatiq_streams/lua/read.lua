@@ -6,7 +6,7 @@ so that a flood in a higher lane cannot starve a lower one. With a budget of 0 n
 and of a paused queue neither. What was cancelled is dropped, and counts against the budget.
 
 KEYS
-  wake              stream  wakes the next consumer when entries nobody works on remain
+  wake              stream  wakes the next consumer when entries nobody works on may remain
   paused            string  since when the queue is paused
   cancelled         zset    marks of what is to be dropped: lane, colon, entry
   counts            hash    what was counted
@@ -73,7 +73,7 @@ end
 
 lanes[0] = wake
 local free_key = freeing(unique, unique_messages, now, reservation_of, free)
-local refused = settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)
+local refused, was_called = settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)
 local time = now()
 local forwarded = forward(
     delayed, delayed_messages, lanes, position_of, time, limit, unpacked, entry_of
@@ -110,7 +110,7 @@ end
 for position in ipairs(lanes) do
     fill(position, budget)
 end
-if again > 0 and budget == 0 then
+if (again > 0 or was_called) and budget == 0 then
     wake_one(wake)
 end
 

@@ -2,17 +2,21 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import redis
 from dramatiq.errors import ConnectionFailed
 
 from dramatiq_streams import StreamsBroker
-from dramatiq_streams.keys import RELEASED
+from dramatiq_streams.keys import GROUP, MESSAGE_FIELD, RELEASED
+from dramatiq_streams.messages import encode
 from tests.conftest import MakeBroker
 from tests.contract.conftest import StartConsumer, acknowledge, reject, take
 from tests.contract.queue_state import QueueState, new_message
 from tests.support.servers import Server
+from tests.support.waiting import wait_until
 
 
 def test_requeued_messages_are_at_once_anothers_at_their_old_place(
@@ -45,6 +49,35 @@ def test_requeue_wakes_a_worker_that_waits(
     timer.join()
 
     assert message is not None
+
+
+def test_worker_that_is_woken_and_filled_at_once_wakes_the_next_one(
+    make_broker: MakeBroker,
+    start_consumer: StartConsumer,
+    queue: QueueState,
+    redis_client: redis.Redis,
+) -> None:
+    holder, busy, idle = (start_consumer(make_broker(), timeout=5_000, prefetch=3) for _ in "hbi")
+    body = encode(new_message("given back"))
+    redis_client.xadd(queue.lane("default"), {MESSAGE_FIELD: body})
+    take(holder, 1)
+    ((given_back, held_by_holder),) = queue.held().items()
+
+    with ThreadPoolExecutor(2) as executor:
+        executor.submit(lambda: [next(busy) for _ in range(4)])
+        wait_until(lambda: redis_client.info("clients")["blocked_clients"] == 1)
+        executor.submit(next, idle)
+        wait_until(lambda: redis_client.info("clients")["blocked_clients"] == 2)
+        with redis_client.pipeline() as transaction:
+            for lane in ("high", "default", "low"):
+                transaction.xadd(queue.lane(lane), {MESSAGE_FIELD: encode(new_message(lane))})
+            entries = [given_back[1]]
+            transaction.xclaim(queue.lane("default"), GROUP, RELEASED, 0, entries, justid=True)
+            transaction.xadd(queue.keys.wake, {"w": "1"})
+            transaction.execute()
+
+        wait_until(lambda: given_back in queue.held(), timeout=4)
+        assert queue.held()[given_back].consumer != held_by_holder.consumer
 
 
 @pytest.mark.parametrize("nothing", [list, lambda: iter(()), lambda: (_ for _ in "")])

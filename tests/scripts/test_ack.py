@@ -1,7 +1,7 @@
 from typing import Any
 
 from dramatiq_streams.keys import GROUP
-from tests.scripts.shard import NOTHING, Shard, changes
+from tests.scripts.shard import NOTHING, WAKE_UP, Shard, changes
 
 
 def ack(shard: Shard, *acks: Any) -> list[int]:
@@ -35,7 +35,7 @@ def test_acked_entries_of_all_lanes_are_gone_for_good(shard: Shard) -> None:
     )
 
 
-def test_wake_up_entry_is_acked_as_lane_zero(shard: Shard) -> None:
+def test_wake_up_call_is_acked_as_lane_zero_and_passed_on(shard: Shard) -> None:
     shard.deliver("wake", "1-0", "me")
     before = shard.lines()
 
@@ -43,7 +43,7 @@ def test_wake_up_entry_is_acked_as_lane_zero(shard: Shard) -> None:
 
     assert refused == []
     assert shard.changes_since(before) == changes(
-        gone={"wake entry 1-0 m=wake 1-0", "wake pending 1-0 me 1"}
+        gone={"wake entry 1-0 m=wake 1-0", "wake pending 1-0 me 1"}, came={WAKE_UP}
     )
 
 

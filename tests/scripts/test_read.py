@@ -155,6 +155,18 @@ def test_reader_with_budget_left_wakes_nobody(shard: Shard) -> None:
     )
 
 
+@pytest.mark.parametrize(("budget", "is_passed_on"), [(0, True), (1, True), (2, False)])
+def test_wake_up_call_is_passed_on_by_who_may_not_have_taken_all(
+    shard: Shard, budget: int, is_passed_on: bool
+) -> None:
+    shard.deliver("wake", "1-0", "me")
+    shard.wait("high", "1-0")
+
+    read(shard, budget=budget, acks=[(0, "1-0", 1)])
+
+    assert shard.client.xlen(shard.keys.wake) == is_passed_on
+
+
 def test_new_entries_wake_nobody_however_many_remain(shard: Shard) -> None:
     shard.wait("high", "1-0", "2-0")
 

@@ -1,4 +1,5 @@
--- Remove each acknowledged {lane, entry, deliveries} that is held; return where the others stand.
+-- Remove each acknowledged {lane, entry, deliveries} that is held; return where the others stand,
+-- and whether one of lane 0 was held: a call to read.
 -- With a 1 behind these, free the unique key of the entry.
 local function settle(lanes, group, consumer, acks, held_by, owned, remove, free_key)
     local refused, held, removed = {}, {}, {}
@@ -19,5 +20,5 @@ local function settle(lanes, group, consumer, acks, held_by, owned, remove, free
     for lane, entries in pairs(removed) do
         if #entries > 0 then remove(lane, group, entries) end
     end
-    return refused
+    return refused, #(removed[lanes[0]] or {}) > 0
 end
