@@ -71,7 +71,7 @@ def test_worker_that_is_woken_and_filled_at_once_wakes_the_next_one(
         with redis_client.pipeline() as transaction:
             for lane in ("high", "default", "low"):
                 transaction.xadd(queue.lane(lane), {MESSAGE_FIELD: encode(new_message(lane))})
-            entries = [given_back[1]]
+            entries = (given_back[1],)
             transaction.xclaim(queue.lane("default"), GROUP, RELEASED, 0, entries, justid=True)
             transaction.xadd(queue.keys.wake, {"w": "1"})
             transaction.execute()

@@ -141,9 +141,9 @@ def test_late_reply_leaves_no_key(
     lockers: LockServers, proxies: list[FaultyProxy], late: int, times: int
 ) -> None:
     # An attempt that waits for one timeout leaves one and a half: a half for a busy machine.
-    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=2 * PATIENT_MS)
+    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=3 * PATIENT_MS)
     for proxy in proxies[:late]:
-        proxy.delay_replies(1.4, pattern=rb"^SET ", times=times)
+        proxy.delay_replies(2.1, pattern=rb"^SET ", times=times)
     mine = lock(masters, lease_ms=60_000)
 
     assert _is_granted(mine) is (late == 1 or times == 1)

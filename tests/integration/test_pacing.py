@@ -165,8 +165,12 @@ def test_nothing_waits_behind_long_tasks_of_few_threads(
 
 
 def test_blocked_worker_keeps_no_more_than_it_can_run_of_what_comes_to_all_lanes_at_once(
-    make_participant: Any, make_worker: MakeWorker, redis_client: redis.Redis
+    make_participant: Any,
+    make_worker: MakeWorker,
+    redis_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("dramatiq_streams.fetching.PATIENCE_MS", 60_000)
     proceed, (busy, busy_runs), (idle, idle_runs) = two_of(make_participant)
     work = busy.get_actor("work")
     make_worker(busy, threads=2)
@@ -184,7 +188,7 @@ def test_blocked_worker_keeps_no_more_than_it_can_run_of_what_comes_to_all_lanes
     make_worker(idle, threads=2)
     wait_until(lambda: len(idle_runs) == 2)
 
-    assert len(busy_runs) == 2
+    assert busy_runs == [(SLOW, 0), (SLOW, 1)]
     proceed.set()
     busy.join("default", timeout=10_000)
 
