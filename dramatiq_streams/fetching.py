@@ -118,13 +118,13 @@ class Fetcher:
 
     def _wait_for_room(self, left_ms: float) -> Sequence[Entry]:
         """All that may be held is held: wait for an ack, but go on forwarding what is due."""
+        now_ms = clock.monotonic_ms()
+        self._full_since_ms = self._full_since_ms or now_ms
+        if now_ms - self._full_since_ms >= PATIENCE_MS:
+            self._settlement.give_back_excess(self._prefetch, owner=self)
         wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000, PATIENCE_MS)
-        if self._full_since_ms is None:
-            self._full_since_ms = clock.monotonic_ms()
         if self._holdings.wait_for_room(self._prefetch, owner=self, timeout_ms=wait_ms):
             return ()
-        if clock.monotonic_ms() - self._full_since_ms >= PATIENCE_MS:
-            self._settlement.give_back_excess(self._prefetch, owner=self)
         if self._forwarding.seconds_left() <= 0 or self._holdings.has_acks:
             return self._read(0)
         return ()
@@ -192,6 +192,8 @@ class Fetcher:
             self._holdings.note_dry()
         for wake in blocked.wakes:
             self._holdings.acknowledge(wake)
+        if self._holdings.room(self._prefetch, owner=self) < 0:
+            self._full_since_ms = -math.inf  # What came to several lanes at once does not wait.
         self._quiet_rounds = 0 if blocked.entries or blocked.wakes else self._quiet_rounds + 1
         return blocked.entries
 

@@ -110,11 +110,12 @@ class Holdings:
             return self._room(prefetch, owner)
 
     def may_block(self, prefetch: int, lane_count: int, *, owner: object) -> bool:
-        """Whether *owner* may fetch a message of each lane: what is too much can be given back."""
+        """Whether *owner* may fetch a message of each lane: what is too much can be given back.
+
+        Where the user has chosen how many to hold, they are never more.
+        """
         with self._lock:
-            is_idle = not self._counts[owner] and not self._counts[None]
-            can_give_back = is_idle and not self._pace.is_chosen
-            return can_give_back or self._room(prefetch, owner) >= lane_count
+            return not self._pace.is_chosen or self._room(prefetch, owner) >= lane_count
 
     def note_read(self, took_ms: float, *, is_dry: bool) -> None:
         """A read has come back after *took_ms*, with less than asked for if *is_dry*."""

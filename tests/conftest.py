@@ -3,6 +3,7 @@
 import itertools
 import os
 import secrets
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from dramatiq_streams import StreamsBroker
     from tests.support.databases import Database
     from tests.support.postgres import Postgres
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell's script has started the tests in the background: what they start would be deaf too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class StartServer(Protocol):
