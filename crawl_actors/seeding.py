@@ -42,7 +42,7 @@ def seed_urls(seeds: Iterable[str]) -> list[str]:
 
 
 def scoped_settings(settings: CrawlSettings, seeds: Iterable[str]) -> CrawlSettings:
-    """*settings* with the hosts of *seeds* allowed when nothing is.
+    """*settings* with the hosts and ports of *seeds* allowed when nothing is.
 
     Raises:
         ValueError: An entry of `allow` is neither host, wildcard nor URL prefix, or the user agent

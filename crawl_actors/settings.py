@@ -29,7 +29,8 @@ class CrawlSettings:
     Args:
         max_depth: How many clicks from a seed a page may be; 0: the seeds alone, None: no limit.
         max_pages: How many URLs may be asked for in all, redirects included; None is no limit.
-        allow: Hosts, `*.` wildcards and URL prefixes a link may lead to; empty is the seeds' hosts.
+        allow: Hosts, `*.` wildcards and URL prefixes a link may lead to; empty is the seeds' hosts,
+            each on its seed's port, or on both default ones.
         delay_ms: Time between two requests to one site; None is 0 for this machine's own addresses
             and 100 ms for any other. A site's Crawl-delay counts when it is longer.
         user_agent: Sent with each request, and the name looked for in robots.txt.

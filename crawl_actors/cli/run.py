@@ -53,8 +53,8 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="append",
         default=[],
         metavar="X",
-        help="where links may lead: host, *.domain or URL prefix; repeatable (default: the hosts"
-        " of the URLs)",
+        help="where links may lead: host, *.domain or URL prefix; repeatable (default: the"
+        " same host and port as a URL above)",
     )
     add(
         "--delay",
