@@ -8,7 +8,8 @@ ARGV
   message    str  the message's id
   ttl        int  milliseconds that the record is kept
 RETURNS
-  array  "free"; "done", message id, result; "busy", milliseconds left; "conflict", message id
+  array  "free"; "done", message id, result; "busy", milliseconds left, message id;
+         "conflict", message id
 ]]
 --- @include "now"
 --- @include "verdict"

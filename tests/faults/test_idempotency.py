@@ -66,8 +66,8 @@ MakePlay = Callable[..., Play]
 
 
 @pytest.fixture
-def play(scene: Scene) -> Any:
-    made = Play(scene)
+def play(scene: Scene, request: pytest.FixtureRequest) -> Any:
+    made = Play(scene, **getattr(request, "param", {}))
     yield made
     made.close()
 
@@ -91,6 +91,7 @@ def far(stage: Stage, server: Server, proxy: FaultyProxy) -> Any:
         ("after record_finish", 1),
     ],
 )
+@pytest.mark.parametrize("play", [{}, {"on_busy": "skip"}], ids=["defer", "skip"], indirect=True)
 def test_key_is_done_in_the_end_wherever_its_worker_died(
     play: Play, die_at: str, runs: int
 ) -> None:

@@ -46,9 +46,9 @@ def test_done_without_a_result_has_an_empty_one(recorded: Recorded) -> None:
 def test_running_says_for_how_long_others_have_to_wait(recorded: Recorded) -> None:
     recorded.seed("running", lease_ms=5_000)
 
-    verdict, left_ms = recorded.look()
+    verdict, left_ms, message_id = recorded.look()
 
-    assert verdict == b"busy"
+    assert (verdict, message_id) == (b"busy", b"first")
     assert 3_000 < left_ms <= 5_000
 
 

@@ -10,7 +10,7 @@ local function verdict(record, arguments, time)
         return { "done", found[4] or "", found[5] or "" }
     end
     if state == "running" and lease_end_ms > time then
-        return { "busy", lease_end_ms - time }
+        return { "busy", lease_end_ms - time, found[4] or "" }
     end
     return nil
 end

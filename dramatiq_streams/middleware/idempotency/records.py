@@ -5,7 +5,8 @@ All keys carry one hash tag, so that each script touches one slot.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -17,7 +18,7 @@ from .scripts import RecordScripts
 #: The most records that one call prolongs.
 KEEP_LIMIT = 200
 
-#: How many held keys are listed at once.
+#: How many records are fetched at once.
 PAGE = 100
 
 
@@ -62,9 +63,13 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Somebody else runs it, and has a lease for so many milliseconds."""
+    """Somebody runs *message_id* under it, and has a lease for so many milliseconds.
+
+    Empty where another one was about to start, whose message is not known.
+    """
 
     left_ms: int
+    message_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,16 +176,30 @@ class Records:
         """Note that *request* has failed, so that others may run; False as for `complete`."""
         return self._finish(request, State.FAILED, token=token)
 
-    def held(self, *, offset: int = 0, limit: int = PAGE) -> list[Record]:
-        """What runs, and what died while it ran: those whose lease ends first, first."""
-        keys = self._executor.execute("ZRANGE", self._keys.running, offset, offset + limit - 1)
-        if not keys:
-            return []
-        replies = self._executor.execute_many(
-            [("HGETALL", self._keys.record(key.decode())) for key in keys]
+    def held(self) -> list[Record]:
+        """What runs, and what died while it ran, by key."""
+        return list(self.each_held())
+
+    def each_held(self, *, after: str = "") -> Iterator[Record]:
+        """What `held` lists, from behind the key *after*; the records are fetched as asked for.
+
+        In the order of the keys: every lease that is prolonged changes the order of the leases,
+        and a walk along these would miss keys or never end.
+        """
+        keys = sorted(
+            key.decode() for key in self._executor.execute("ZRANGE", self._keys.running, 0, -1)
         )
-        found = zip(keys, replies, strict=True)
-        return [_read(key.decode(), _mapping(reply)) for key, reply in found if reply]
+        left = keys[bisect_right(keys, after) :]
+        for start in range(0, len(left), PAGE):
+            page = left[start : start + PAGE]
+            replies = self._executor.execute_many(
+                [("HGETALL", self._keys.record(key)) for key in page]
+            )
+            # A record may have expired, or come to its end just now.
+            found = [
+                _read(k, _mapping(reply)) for k, reply in zip(page, replies, strict=True) if reply
+            ]
+            yield from (record for record in found if record.state is State.RUNNING)
 
     def show(self, key: str) -> Record | None:
         """The record of *key*, if there is one."""
@@ -226,7 +245,7 @@ def _standing(reply: Sequence[Any]) -> Standing:
     if kind == b"done":
         return Done(details[0].decode(), details[1] or None)
     if kind == b"busy":
-        return Busy(int(details[0]))
+        return Busy(int(details[0]), details[1].decode())
     if kind == b"conflict":
         return Conflict(details[0].decode())
     return Free()

@@ -102,10 +102,13 @@ class Refusals:
 
     def _skip_or_defer(self, message: DeliveredMessage, busy: Busy, key: str) -> NoReturn:
         name = message.message_id
-        if self._options.on_busy is OnBusy.SKIP:
+        # Its own earlier delivery may have died, and of several that are about to start each may
+        # have kept the others from it: skipped, none of them would run.
+        is_anothers = busy.message_id not in ("", name)
+        if self._options.on_busy is OnBusy.SKIP and is_anothers:
             self._tell(Event.DUPLICATE_SKIPPED, message)
-            self.logger.info("Key %r: another worker has it, message %s is skipped.", key, name)
-            raise SkipMessage("Another worker runs a message with the same key.")
+            self.logger.info("Key %r: message %s runs, %s is skipped.", key, busy.message_id, name)
+            raise SkipMessage("Another message with the same key runs.")
         delay_ms = wait_ms(busy.left_ms, deferrals_of(message))
         self.logger.debug(
             "Key %r: another worker has it, message %s waits for %d ms.", key, name, delay_ms

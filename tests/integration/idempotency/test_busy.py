@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from contextlib import closing
 from typing import Any
 
 import dramatiq
@@ -11,6 +12,8 @@ from dramatiq.results.backends import RedisBackend
 
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware.idempotency.deferring import DEFERRALS, DELIVERIES
+from dramatiq_streams.middleware.idempotency.masters import Masters
+from dramatiq_streams.middleware.idempotency.redlock import Redlock
 from dramatiq_streams.middleware.idempotency.refusals import Refusals
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
@@ -20,6 +23,7 @@ from tests.integration.idempotency.conftest import (
     MakeIdempotent,
     declared,
 )
+from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
 
@@ -84,7 +88,11 @@ def test_busy_message_is_deferred_and_uses_up_no_retry_and_no_delivery(
 
 
 @pytest.mark.parametrize(
-    ("on_busy", "level", "deed"), [("defer", "DEBUG", "waits for"), ("skip", "INFO", "is skipped")]
+    ("on_busy", "level", "deed"),
+    [
+        ("defer", "DEBUG", "another worker has it, message {} waits for"),
+        ("skip", "INFO", "message {} runs, {} is skipped"),
+    ],
 )
 def test_log_says_what_becomes_of_a_busy_message(
     *,
@@ -106,12 +114,13 @@ def test_log_says_what_becomes_of_a_busy_message(
         lambda: [each for each in caplog.records if each.name.startswith(Refusals.__module__)],
         message="something is logged",
     )
+    first_id = broker.records.show("gate:a").message_id
     gate.is_open.set()
     broker.join("default", timeout=10_000)
 
-    text = f"Key 'gate:a': another worker has it, message {second.message_id} {deed}"
+    named = [first_id, second.message_id] if on_busy == "skip" else [second.message_id]
     assert said[0].levelname == level
-    assert said[0].getMessage().startswith(text)
+    assert said[0].getMessage().startswith(f"Key 'gate:a': {deed.format(*named)}")
 
 
 def test_deferred_message_runs_when_the_first_one_fails(
@@ -179,6 +188,25 @@ def test_busy_message_can_be_skipped(
     broker.join("default", timeout=10_000)
 
     assert gate.started == [1]
+
+
+def test_nothing_is_skipped_for_a_lock_that_nobody_may_have(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, gate: Gate, server: Server
+) -> None:
+    broker = make_idempotent(on_busy="skip")
+    gate.is_open.set()
+    actor = declare(broker, gate, idempotency_key="{key}")
+    with closing(Masters([server.url])) as masters:
+        about_to_start = Redlock(broker.records.lock_key("gate:a"), masters=masters, lease_ms=9_000)
+        assert about_to_start.acquire()
+        actor.send("a", 1)
+        make_worker(broker)
+        wait_until(lambda: Event.DEFERRED in broker.told, message="it is deferred")
+        about_to_start.release()
+    broker.join("default", timeout=10_000)
+
+    assert gate.ended == [1]
+    assert Event.DUPLICATE_SKIPPED not in broker.told
 
 
 def test_busy_message_can_wait_in_its_thread(
