@@ -72,6 +72,7 @@ def _open_crawl(crawl_id: str, frontier: Frontier, settings: CrawlSettings) -> C
         robots=Robots(
             broker.client,
             namespace=environment.namespace,
+            crawl_id=crawl_id,
             user_agent=settings.user_agent,
             fetch=partial(_fetch_robots, politeness, settings),
         ),

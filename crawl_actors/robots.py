@@ -1,4 +1,6 @@
-"""What robots.txt allows (RFC 9309), cached per site for all workers.
+"""What robots.txt allows (RFC 9309), cached per site and crawl for all workers.
+
+A new crawl reads it again, for a site may have changed its mind; a continued one knows it still.
 
 | answer to /robots.txt           | meaning                                   | kept for           |
 |---------------------------------|-------------------------------------------|--------------------|
@@ -38,9 +40,9 @@ _LOCAL_SITES: Final = 1_000
 _LOCKS: Final = 64
 
 
-def robots_key(namespace: str, site: str) -> str:
-    """The key of *site*'s cached robots.txt."""
-    return f"{{{namespace}:robots:{site}}}"
+def robots_key(namespace: str, site: str, *, crawl_id: str) -> str:
+    """The key of *site*'s robots.txt as the crawl *crawl_id* has read it."""
+    return f"{{{namespace}:robots:{crawl_id}:{site}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,15 @@ class _Known:
 
 
 class Robots:
-    """Answers whether a URL may be fetched.
+    """Answers whether a URL may be fetched by one crawl.
 
     A site's robots.txt is asked for once per process at most, and not at all while Redis remembers
-    another process's answer.
+    the answer that another process of the crawl has got.
 
     Args:
         client: Redis, `decode_responses=False`.
         namespace: First part of the keys.
+        crawl_id: Whose answers these are: other crawls ask for themselves.
         user_agent: The header sent; its product token is what the rules are looked up by.
         fetch: Makes one request. It should read `MAX_ROBOTS_BYTES` at least.
 
@@ -91,11 +94,13 @@ class Robots:
         client: "redis.Redis",
         *,
         namespace: str,
+        crawl_id: str,
         user_agent: str,
         fetch: Callable[[str], Page],
     ) -> None:
         self._client = client
         self._namespace = namespace
+        self._crawl_id = crawl_id
         self._token = product_token(user_agent)
         self._fetch = fetch
         self._logger = get_logger(__name__, type(self))
@@ -143,7 +148,7 @@ class Robots:
             self._local.pop(next(iter(self._local.copy())), None)
 
     def _remembered(self, site: str) -> _Known | None:
-        key = robots_key(self._namespace, site)
+        key = self._key(site)
         try:
             with self._client.pipeline(transaction=False) as pipeline:
                 pipeline.get(key)
@@ -163,9 +168,12 @@ class Robots:
     def _remember(self, site: str, known: _Known) -> None:
         value = json.dumps({"text": known.text, "cause": known.cause})
         try:
-            self._client.set(robots_key(self._namespace, site), value, px=known.ttl_ms)
+            self._client.set(self._key(site), value, px=known.ttl_ms)
         except (redis.ConnectionError, redis.TimeoutError) as error:
             raise ConnectionClosed(error) from error
+
+    def _key(self, site: str) -> str:
+        return robots_key(self._namespace, site, crawl_id=self._crawl_id)
 
     def _ask(self, site: str) -> _Known:
         url = f"{site}/robots.txt"

@@ -64,6 +64,18 @@ def test_finished_crawl_is_followed_by_a_new_one_into_the_same_pages(
     assert tree.requests["/"] == 2
 
 
+def test_new_crawl_reads_robots_txt_again(make_site: MakeSite, start_run: StartRun) -> None:
+    site = make_site({"/": links()})
+    assert start_run(site.url(), "--processes", "1").wait() == 0
+    site.answers["/robots.txt"] = Answer("User-agent: *\nDisallow: /")
+
+    run = start_run(site.url(), "--processes", "1")
+
+    assert run.wait() == 1
+    assert stored(run.out)["/"][2] == "robots"
+    assert (site.requests["/robots.txt"], site.requests["/"]) == (2, 1)
+
+
 def test_page_without_links_is_a_whole_crawl(make_site: MakeSite, start_run: StartRun) -> None:
     run = start_run(make_site({"/": links()}).url(), "--processes", "1")
 
@@ -187,6 +199,7 @@ def test_interrupted_crawl_is_continued_by_the_same_command(
     assert f"this run: {len(tree.answers) - done} URLs" in again.log
     assert stored(run.out).keys() == tree.answers.keys()
     assert all(tree.requests[path] == 1 for path in tree.answers)
+    assert tree.requests["/robots.txt"] == 1
 
 
 def test_second_ctrl_c_ends_it_at_once(tree: Site, start_run: StartRun) -> None:
@@ -213,6 +226,7 @@ def test_unfinished_crawl_is_not_mixed_with_another(tree: Site, start_run: Start
 
     restarted = start_run(tree.url("/1/1"), "--depth", "0", "--restart")
     assert restarted.wait() == 0
+    assert tree.requests["/robots.txt"] == 2
     assert [page["url"] for page in exported(run.out)] == [tree.url("/1/1")]
 
 

@@ -25,6 +25,7 @@ from tests.support.waiting import wait_until
 from .conftest import RawServer
 
 SITE = "http://example.com"
+CRAWL = "crawl1"
 AGENT = "crawl-actors/1.0 (+https://example.com; not Googlebot)"
 ALLOWED = RobotsAnswer(allowed=True)
 FORBIDDEN = RobotsAnswer(allowed=False)
@@ -62,7 +63,8 @@ def make_robots(redis_client: redis.Redis, namespace: str, site: Site) -> MakeRo
     """Makes what another process would have: nothing is shared but Redis."""
 
     def make(**options: object) -> Robots:
-        defaults = {"namespace": namespace, "user_agent": AGENT, "fetch": site.fetch}
+        identity = {"namespace": namespace, "crawl_id": CRAWL, "user_agent": AGENT}
+        defaults = {**identity, "fetch": site.fetch}
         return Robots(redis_client, **{**defaults, **options})  # type: ignore[arg-type]
 
     return make
@@ -115,7 +117,11 @@ def test_a_site_without_robots_txt_allows_everything(
     site.says("User-agent: *\nDisallow: /", status=status)
 
     assert make_robots().check(f"{SITE}/a") == ALLOWED
-    assert RETRY_TTL_MS < redis_client.pttl(robots_key(namespace, SITE)) <= RULES_TTL_MS
+    assert (
+        RETRY_TTL_MS
+        < redis_client.pttl(robots_key(namespace, SITE, crawl_id=CRAWL))
+        <= RULES_TTL_MS
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,7 @@ def test_a_site_in_trouble_allows_nothing_for_a_short_time(
     answer = make_robots().check(f"{SITE}/a")
     assert answer.cause == fields.get("error")
     assert replace(answer, cause=None) == UNAVAILABLE
-    assert 0 < redis_client.pttl(robots_key(namespace, SITE)) <= RETRY_TTL_MS
+    assert 0 < redis_client.pttl(robots_key(namespace, SITE, crawl_id=CRAWL)) <= RETRY_TTL_MS
 
 
 def test_a_site_that_recovers_is_asked_again_when_the_time_is_over(
@@ -167,7 +173,7 @@ def test_a_site_that_asks_for_time_gets_it(
 
     make_robots().check(f"{SITE}/a")
 
-    assert 290_000 < redis_client.pttl(robots_key(namespace, SITE)) <= 300_000
+    assert 290_000 < redis_client.pttl(robots_key(namespace, SITE, crawl_id=CRAWL)) <= 300_000
 
 
 def test_redirects_are_followed_to_other_sites_too(make_robots: MakeRobots, site: Site) -> None:
@@ -197,6 +203,18 @@ def test_a_process_asks_once_and_others_not_at_all(make_robots: MakeRobots, site
 
     assert answers == [FORBIDDEN] * 4
     assert site.asked == [f"{SITE}/robots.txt"]
+
+
+def test_another_crawl_asks_again_and_the_first_keeps_its_answer(
+    make_robots: MakeRobots, site: Site
+) -> None:
+    site.says("User-agent: *\nAllow: /")
+    assert make_robots().check(f"{SITE}/a") == ALLOWED
+    site.says("User-agent: *\nDisallow: /")
+
+    assert make_robots(crawl_id="crawl2").check(f"{SITE}/a") == FORBIDDEN
+    assert make_robots().check(f"{SITE}/a") == ALLOWED
+    assert site.asked == [f"{SITE}/robots.txt"] * 2
 
 
 def test_threads_that_want_the_same_site_ask_once(make_robots: MakeRobots, site: Site) -> None:
@@ -291,7 +309,7 @@ def test_a_file_of_many_names_and_rules_is_read_quickly(
 def test_what_somebody_else_left_at_our_key_is_replaced(
     make_robots: MakeRobots, site: Site, redis_client: redis.Redis, namespace: str
 ) -> None:
-    redis_client.set(robots_key(namespace, SITE), b"\xff junk", px=60_000)
+    redis_client.set(robots_key(namespace, SITE, crawl_id=CRAWL), b"\xff junk", px=60_000)
     site.says("User-agent: *\nDisallow: /b")
 
     assert make_robots().check(f"{SITE}/b") == FORBIDDEN
@@ -301,7 +319,7 @@ def test_what_somebody_else_left_at_our_key_is_replaced(
 
 def test_a_server_that_is_gone_is_a_closed_connection(make_robots: MakeRobots, site: Site) -> None:
     client = redis.Redis(port=1, retry=Retry(NoBackoff(), 0))
-    robots = Robots(client, namespace="n", user_agent=AGENT, fetch=site.fetch)
+    robots = Robots(client, namespace="n", crawl_id=CRAWL, user_agent=AGENT, fetch=site.fetch)
 
     with pytest.raises(ConnectionClosed):
         robots.check(f"{SITE}/a")
