@@ -18,6 +18,8 @@ MAX_HOPS = 20
 _FIRST_BACKOFF_MS = 1_000
 _LONGEST_BACKOFF_MS = 5 * 60_000
 _SITE_IS_BUSY = frozenset({429, 503})
+# What keeps robots.txt from being read, and would keep any page of its site.
+_NO_CONNECTION = frozenset({"connect", "dns", "timeout", "tls", "unknown_host"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +44,8 @@ def visit(crawl: Crawl, url: str, *, attempt: int, slot_ms: int) -> Page | Slot 
     if crawl.settings.obey_robots:
         answer = crawl.robots.check(url)
         if answer.unavailable:
-            because = f": {answer.cause}" if answer.cause else ""
-            text = f"its robots.txt cannot be read{because}"
-            if answer.cause == "unknown_host":
-                return _refused(url, answer.cause, text)
-            return _again_or(_refused(url, "robots_unavailable", text), crawl, attempt)
+            page = _without_rules(url, answer.cause)
+            return _again_or(page, crawl, attempt) if _may_pass(page) else page
         if not answer.allowed:
             return _refused(url, "robots", "robots.txt does not allow it")
         crawl_delay_ms = answer.delay_ms
@@ -90,6 +89,17 @@ def outcome_of(*, status: int | None, error: str | None) -> str:
     if error is not None or status is None or status >= 400:
         return "failed"
     return "redirect" if status >= 300 else "ok"
+
+
+def _without_rules(url: str, cause: str | None) -> Page:
+    """What becomes of *url* when its site's rules could not be read because of *cause*."""
+    because = f": {cause}" if cause else ""
+    error = cause if cause in _NO_CONNECTION else None
+    return _refused(url, error or "robots_unavailable", f"its robots.txt cannot be read{because}")
+
+
+def _may_pass(page: Page) -> bool:
+    return page.is_retryable or page.error == "robots_unavailable"
 
 
 def _again_or(page: Page, crawl: Crawl, attempt: int) -> Page | TryAgain:

@@ -91,8 +91,11 @@ def test_crawl_without_a_single_page_has_failed(make_site: MakeSite, start_run: 
     assert stored(run.out)["/"][0] == 404
 
 
-def test_unreachable_seed_is_an_error_that_is_stored(start_run: StartRun) -> None:
-    run = start_run("http://127.0.0.1:1/", "--no-robots", "--max-retries", "0", "--processes", "1")
+@pytest.mark.parametrize("options", [(), ("--no-robots",)])
+def test_unreachable_seed_is_an_error_that_is_stored(
+    start_run: StartRun, options: tuple[str, ...]
+) -> None:
+    run = start_run("http://127.0.0.1:1/", "--max-retries", "0", "--processes", "1", *options)
 
     assert run.wait() == 1
     assert stored(run.out)["/"][2] == "connect"
