@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 
 from dramatiq.errors import BrokerConnectionError
@@ -24,6 +24,7 @@ from dramatiq_streams.cli import (
     workers,
 )
 from dramatiq_streams.cli.place import NEGATIVE, UNREACHABLE, USAGE
+from dramatiq_streams.cli.printing import printable
 from dramatiq_streams.errors import InvalidOption, StreamsError
 
 #: In the order of the help.
@@ -62,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in COMMANDS:
         command.add_parser(subparsers)
     chosen = parser.parse_args(arguments)
+    for text in _texts(chosen):
+        if not text.isascii() and text.encode(errors="replace").decode() != text:
+            parser.error(f"{text!r} is not UTF-8")
     if hasattr(sys.stdout, "reconfigure"):
         # Messages hold any text, and a terminal's encoding may not.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -82,6 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+def _texts(chosen: argparse.Namespace) -> Iterator[str]:
+    """What was given, apart from files, whose names may have any bytes."""
+    for value in vars(chosen).values():
+        values = value if isinstance(value, list) else [value]
+        yield from (text for text in values if isinstance(text, str))
+
+
 def _fail(text: str, code: int) -> int:
-    print(f"dramatiq-streams: {text}", file=sys.stderr)
+    lines = map(printable, text.splitlines() or [""])
+    print("dramatiq-streams:", "\n".join(lines), file=sys.stderr)
     return code

@@ -9,7 +9,7 @@ from typing import Any
 
 from dramatiq_streams.cli.place import Place
 from dramatiq_streams.errors import InvalidOption
-from dramatiq_streams.middleware.idempotency.records import PAGE, Record, Records
+from dramatiq_streams.middleware.idempotency.records import Record, Records
 from dramatiq_streams.reservations import Held, Reservations
 
 
@@ -37,8 +37,8 @@ class Lock:
 
     @property
     def actor_name(self) -> str:
-        """The actor, whose name each key begins with."""
-        return self.key.partition(":")[0]
+        """The actor, whose name each key begins with, as `KeyMaker.scoped` has written it."""
+        return self.key.partition(":")[0].replace("%3A", ":").replace("%25", "%")
 
     @property
     def is_free(self) -> bool:
@@ -110,7 +110,7 @@ class LockSearch:
             yield from filter(wanted.accepts, self._unique(place))
             place = ""
         if Kind.IDEMPOTENCY in wanted.kinds:
-            yield from filter(wanted.accepts, self._running(int(place or 0)))
+            yield from filter(wanted.accepts, self._running(place))
 
     def find(self, key: str, wanted: LockFilter) -> list[Lock]:
         """All that has exactly this *key*; of idempotency keys also what is done or has failed."""
@@ -121,7 +121,7 @@ class LockSearch:
                 found += [_of_message(held)] if held else []
         if Kind.IDEMPOTENCY in wanted.kinds:
             record = self._records.show(key)
-            found += [_of_record(record, 0)] if record else []
+            found += [_of_record(record)] if record else []
         return [lock for lock in found if wanted.accepts(lock)]
 
     def release(self, lock: Lock) -> bool:
@@ -140,11 +140,8 @@ class LockSearch:
                 position = after if name == first and after else None
                 yield from map(_of_message, self._rooms[name].held(name, after=position))
 
-    def _running(self, offset: int) -> Iterator[Lock]:
-        while page := self._records.held(offset=offset, limit=PAGE):
-            for record in page:
-                offset += 1
-                yield _of_record(record, offset)
+    def _running(self, after: str) -> Iterator[Lock]:
+        return map(_of_record, self._records.each_held(after=after))
 
 
 def _of_message(held: Held) -> Lock:
@@ -152,8 +149,8 @@ def _of_message(held: Held) -> Lock:
     return Lock(Kind.UNIQUE, held.key, held.message_id, cursor, held.ends_ms, held)
 
 
-def _of_record(record: Record, offset: int) -> Lock:
-    cursor = f"{Kind.IDEMPOTENCY}:{offset}"
+def _of_record(record: Record) -> Lock:
+    cursor = f"{Kind.IDEMPOTENCY}:{record.key}"
     ends_ms = record.lease_end_ms
     return Lock(Kind.IDEMPOTENCY, record.key, record.message_id, cursor, ends_ms, record)
 
@@ -162,8 +159,9 @@ def _position(after: str | None) -> tuple[Kind | None, str]:
     if after is None:
         return None, ""
     word, colon, place = after.partition(":")
-    is_offset = word == Kind.IDEMPOTENCY and place.isdecimal()
-    if not colon or not (is_offset or word == Kind.UNIQUE):
+    # A key has an actor, a colon and more, or is cut and ends in a hash.
+    is_key = word == Kind.IDEMPOTENCY and (":" in place or "#" in place)
+    if not colon or not (is_key or word == Kind.UNIQUE):
         raise _no_cursor(after)
     return Kind(word), place
 

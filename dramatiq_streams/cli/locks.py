@@ -7,17 +7,18 @@ from typing import Any
 
 from dramatiq_streams.cli.amounts import count
 from dramatiq_streams.cli.lock_search import Kind, Lock, LockFilter, LockSearch
-from dramatiq_streams.cli.place import FINE, NEGATIVE, add_actions, opened
+from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_actions, opened
 from dramatiq_streams.cli.printing import (
     counted,
-    duration,
     first_page,
     print_fields,
     print_json,
     print_page,
+    printable,
+    span,
 )
 from dramatiq_streams.errors import InvalidOption
-from dramatiq_streams.middleware.idempotency.options import DEFAULT_PREFIX
+from dramatiq_streams.middleware.idempotency.options import DEFAULT_PREFIX, checked_prefix
 from dramatiq_streams.middleware.idempotency.records import State
 
 _HEADINGS = ("kind", "queue", "key", "message", "ends in", "state", "worker")
@@ -45,7 +46,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("which", "All that is given has to be so.").add_argument
     kinds = [kind.value for kind in Kind]
-    add("--kind", choices=kinds, help="only these; with --queue: unique, which others have not")
+    add("--kind", choices=kinds, help="only these; with --queue: unique, for the others have none")
     add("--actor", action="append", default=[], metavar="NAME", help="of this actor; repeatable")
     add("--text", default="", metavar="TEXT", help="in the key or the id of the message")
     add(
@@ -71,7 +72,7 @@ def _add_options(parser: argparse.ArgumentParser, action: str) -> None:
 
 def _list(arguments: argparse.Namespace) -> int:
     with opened(arguments) as place:
-        search = LockSearch(place, prefix=arguments.key_prefix)
+        search = _search(place, arguments)
         walk = search.held(_wanted(arguments), after=arguments.after or None)
         page, following = first_page(walk, arguments.limit, lambda lock: lock.cursor)
         now_ms = place.server_ms()
@@ -82,7 +83,7 @@ def _list(arguments: argparse.Namespace) -> int:
 
 def _show(arguments: argparse.Namespace) -> int:
     with opened(arguments) as place:
-        search, wanted = LockSearch(place, prefix=arguments.key_prefix), _wanted(arguments)
+        search, wanted = _search(place, arguments), _wanted(arguments)
         found = {key: search.find(key, wanted) for key in arguments.keys}
         now_ms = place.server_ms()
     views = [lock.view(now_ms) for locks in found.values() for lock in locks]
@@ -93,7 +94,7 @@ def _show(arguments: argparse.Namespace) -> int:
         for view in views:
             print_fields(_shown(view), now_ms=now_ms)
         for key in missing:
-            print(f"{key}: {_SENTENCES['missing']}")
+            print(f"{printable(key)}: {_SENTENCES['missing']}")
     return NEGATIVE if missing else FINE
 
 
@@ -101,7 +102,7 @@ def _release(arguments: argparse.Namespace) -> int:
     _require_choice(arguments)
     results: list[dict[str, Any]] = []
     with opened(arguments) as place:
-        search, wanted = LockSearch(place, prefix=arguments.key_prefix), _wanted(arguments)
+        search, wanted = _search(place, arguments), _wanted(arguments)
         locks: list[Lock] = []
         for key in arguments.keys:
             found = search.find(key, wanted)
@@ -136,7 +137,7 @@ def _report(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> Non
         print_json({"locks": results, "dry_run": arguments.dry_run})
         return
     for result in results:
-        print(f"{result['key']}: {_SENTENCES[result['outcome']]}")
+        print(f"{printable(result['key'])}: {_SENTENCES[result['outcome']]}")
     done = sum(result["outcome"] != "missing" for result in results)
     deed = "would be released" if arguments.dry_run else "released"
     print(f"{counted(done, 'key')} {deed}.")
@@ -144,10 +145,19 @@ def _report(arguments: argparse.Namespace, results: list[dict[str, Any]]) -> Non
         print("Idempotency keys that are done or have failed are found by their names only.")
 
 
+def _search(place: Place, arguments: argparse.Namespace) -> LockSearch:
+    return LockSearch(place, prefix=checked_prefix(arguments.key_prefix))
+
+
 def _wanted(arguments: argparse.Namespace) -> LockFilter:
     kinds = frozenset(Kind) if arguments.kind is None else frozenset({Kind(arguments.kind)})
-    if arguments.queue and arguments.kind is None:
-        kinds = frozenset({Kind.UNIQUE})  # The others belong to no queue.
+    if arguments.queue:
+        if arguments.kind == Kind.IDEMPOTENCY:
+            raise InvalidOption(
+                f"--kind {Kind.IDEMPOTENCY} finds nothing with --queue: these keys belong to no"
+                " queue. Leave one of them out."
+            )
+        kinds = frozenset({Kind.UNIQUE})
     return LockFilter(kinds, frozenset(arguments.actor), arguments.text)
 
 
@@ -167,4 +177,4 @@ def _shown(view: dict[str, Any]) -> dict[str, Any]:
 def _row(view: dict[str, Any]) -> tuple[object, ...]:
     names = ("kind", "queue", "key", "message_id", "state", "worker")
     kind, queue, key, message_id, state, worker = (view[name] for name in names)
-    return kind, queue, key, message_id, duration(view["ends_in_ms"]), state, worker
+    return kind, queue, key, message_id, span(view["ends_in_ms"]), state, worker

@@ -10,7 +10,15 @@ from dramatiq_streams.browsing import Browsing, State, StoredMessage
 from dramatiq_streams.cancellations import Cancellation, Cancellations, Outcome, Search
 from dramatiq_streams.cli.amounts import count
 from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, opened
-from dramatiq_streams.cli.printing import duration, first_page, print_fields, print_json, print_page
+from dramatiq_streams.cli.printing import (
+    duration,
+    first_page,
+    print_fields,
+    print_json,
+    print_page,
+    printable,
+    span,
+)
 from dramatiq_streams.cli.views import call, message_view
 
 #: How often a message that moves on while it is being cancelled is looked for again.
@@ -102,7 +110,7 @@ def _cancel(arguments: argparse.Namespace) -> int:
         print_json({"messages": results, "dry_run": arguments.dry_run})
     else:
         for result in results:
-            print(f"{result['message_id']}: {_SENTENCES[result['outcome']]}")
+            print(f"{printable(result['message_id'])}: {_SENTENCES[result['outcome']]}")
     is_done = all(r["outcome"] in (Outcome.CANCELLED, "would be cancelled") for r in results)
     return FINE if is_done else NEGATIVE
 
@@ -177,7 +185,7 @@ def _row(view: dict[str, Any]) -> tuple[object, ...]:
         view["lane"],
         "cancelled" if view["is_cancelled"] else view["state"],
         duration(view["age_ms"]),
-        duration(view["due_in_ms"]),
+        span(view["due_in_ms"]),
         view["deliveries"],
         view["consumer"],
         call(view),
@@ -186,4 +194,4 @@ def _row(view: dict[str, Any]) -> tuple[object, ...]:
 
 def _print_missing(missing: Sequence[str]) -> None:
     for message_id in missing:
-        print(f"{message_id}: {_SENTENCES['missing']}")
+        print(f"{printable(message_id)}: {_SENTENCES['missing']}")

@@ -52,7 +52,7 @@ def print_page(
     headings, row = table
     print_table(headings, map(row, views))
     if following:
-        print(f"More: --after {shlex.quote(following)}")
+        print(f"More: --after {_quoted(following)}")
 
 
 def print_json(value: Any) -> None:
@@ -94,11 +94,11 @@ def print_fields(fields: Mapping[str, Any], *, now_ms: int) -> None:
     for name, value in fields.items():
         if name == "body" and fields.get("message_id") is not None:
             continue
-        shown = _moment(value, now_ms) if name in _TIMES else _span(value)
-        if shown is not None and name.endswith("_ms"):
-            print(f"{name.removesuffix('_ms')}: {shown}")
-        else:
+        if not name.endswith("_ms"):
             print(f"{name}: {_field(value)}")
+            continue
+        shown = _moment(value, now_ms) if name in _TIMES else span(value)
+        print(f"{name.removesuffix('_ms')}: {_field(value) if shown is None else shown}")
     print()
 
 
@@ -111,11 +111,12 @@ def _moment(value: object, now_ms: int) -> str | None:
     except (ValueError, OverflowError, OSError):  # anything can be in a message
         return None
     text = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    span = duration(abs(now_ms - value))
-    return f"{text} ({span} ago)" if value <= now_ms else f"{text} (in {span})"
+    away = duration(abs(now_ms - value))
+    return f"{text} ({away} ago)" if value <= now_ms else f"{text} (in {away})"
 
 
-def _span(value: object) -> str | None:
+def span(value: object) -> str | None:
+    """How long until something, as `5m2s`, or since then, as `5m2s ago`; None for no time."""
     if not isinstance(value, int | float):
         return None
     return duration(value) if value >= 0 else f"{duration(-value)} ago"
@@ -137,6 +138,15 @@ def counted(number: int, noun: str) -> str:
 def printable(text: str) -> str:
     """*text* on one line, without what could command a terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def _quoted(text: str) -> str:
+    """*text* as a shell takes it, without what could command a terminal."""
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    shown = (c if c.isprintable() else rf"\U{ord(c):08x}" for c in escaped)
+    return f"$'{''.join(shown)}'"
 
 
 def duration(milliseconds: float | None) -> str | None:

@@ -74,9 +74,6 @@ class IdempotencyOptions:
         Raises:
             InvalidIdempotency: Naming the option, its value and what is allowed.
         """
-        if not isinstance(key_prefix, str) or not _PREFIX.match(key_prefix):
-            allowed = "1 to 64 characters, no spaces, no braces and no colons"
-            raise InvalidIdempotency.of("key_prefix", key_prefix, allowed)
         lease_ms = _milliseconds("lease", lease, 1, _LONGEST_LEASE_MS)
         return cls(
             ttl_ms=checked_ttl(ttl, name="ttl", lease_ms=lease_ms),
@@ -84,8 +81,20 @@ class IdempotencyOptions:
             on_duplicate=_choice("on_duplicate", on_duplicate, OnDuplicate),
             on_busy=_choice("on_busy", on_busy, OnBusy),
             on_unavailable=_choice("on_unavailable", on_unavailable, OnUnavailable),
-            key_prefix=key_prefix,
+            key_prefix=checked_prefix(key_prefix),
         )
+
+
+def checked_prefix(key_prefix: object) -> str:
+    """Return *key_prefix* if it can be part of a server's keys.
+
+    Raises:
+        InvalidIdempotency: Naming its value and what is allowed.
+    """
+    if isinstance(key_prefix, str) and _PREFIX.match(key_prefix):
+        return key_prefix
+    allowed = "1 to 64 characters, no spaces, no braces and no colons"
+    raise InvalidIdempotency.of("key_prefix", key_prefix, allowed)
 
 
 def checked_ttl(ttl: object, *, name: str, lease_ms: int) -> int:

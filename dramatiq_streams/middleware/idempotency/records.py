@@ -186,9 +186,8 @@ class Records:
         In the order of the keys: every lease that is prolonged changes the order of the leases,
         and a walk along these would miss keys or never end.
         """
-        keys = sorted(
-            key.decode() for key in self._executor.execute("ZRANGE", self._keys.running, 0, -1)
-        )
+        names = self._executor.execute("ZRANGE", self._keys.running, 0, -1)
+        keys = sorted(name.decode() for name in names)
         left = keys[bisect_right(keys, after) :]
         for start in range(0, len(left), PAGE):
             page = left[start : start + PAGE]
@@ -196,9 +195,8 @@ class Records:
                 [("HGETALL", self._keys.record(key)) for key in page]
             )
             # A record may have expired, or come to its end just now.
-            found = [
-                _read(k, _mapping(reply)) for k, reply in zip(page, replies, strict=True) if reply
-            ]
+            pairs = zip(page, replies, strict=True)
+            found = (_read(key, _mapping(reply)) for key, reply in pairs if reply)
             yield from (record for record in found if record.state is State.RUNNING)
 
     def show(self, key: str) -> Record | None:

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from dramatiq_streams import StreamsBroker
 from dramatiq_streams.cli import main
+from dramatiq_streams.executor import Executor
+from dramatiq_streams.middleware.idempotency.records import Records, Request
 from tests.support.redis_broker import OldBroker
 from tests.support.servers import Server
 
@@ -31,6 +34,27 @@ class Run:
 
 
 RunCommand = Callable[..., Run]
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def records(broker: StreamsBroker, namespace: str) -> Iterator[Records]:
+    """What the middleware Idempotency writes down."""
+    executor = Executor(broker.client.connection_pool)
+    yield Records(executor, namespace=namespace, prefix="idempotency")
+    executor.close()
+
+
+def run_under(records: Records, key: str, message_id: str, *, lease_ms: int = 60_000) -> None:
+    """Note that a message runs under *key*."""
+    request = Request(key=key, arguments="a", message_id=message_id, ttl_ms=HOUR_MS)
+    records.start(request, owner="o", consumer="host:1:abc", lease_ms=lease_ms)
+
+
+def keys_of(result: Run) -> list[str]:
+    """The keys that `locks ls --json` lists."""
+    return [lock["key"] for lock in result.json["locks"]]
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """`dramatiq-streams locks`: the keys that messages have, and those under which something runs."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import dramatiq
@@ -8,10 +7,9 @@ import pytest
 import redis
 
 from dramatiq_streams import StreamsBroker
-from dramatiq_streams.executor import Executor
-from dramatiq_streams.middleware.idempotency.records import Records, Request
+from dramatiq_streams.middleware.idempotency.records import Records
 from dramatiq_streams.reservations import PAGE
-from tests.integration.ops.conftest import RunCommand
+from tests.integration.ops.conftest import RunCommand, keys_of, run_under
 from tests.integration.unique.conftest import UniqueKeys
 
 HOUR_MS = 3_600_000
@@ -38,26 +36,8 @@ def other(broker: StreamsBroker) -> dramatiq.Actor[Any, Any]:
 
 
 @pytest.fixture
-def records(broker: StreamsBroker, namespace: str) -> Iterator[Records]:
-    """What the middleware Idempotency writes down."""
-    executor = Executor(broker.client.connection_pool)
-    yield Records(executor, namespace=namespace, prefix="idempotency")
-    executor.close()
-
-
-@pytest.fixture
 def unique_keys(redis_client: redis.Redis, namespace: str) -> UniqueKeys:
     return UniqueKeys(redis_client, namespace)
-
-
-def run_under(records: Records, key: str, message_id: str) -> None:
-    """Note that a message runs under *key*."""
-    request = Request(key=key, arguments="a", message_id=message_id, ttl_ms=HOUR_MS)
-    records.start(request, owner="o", consumer="host:1:abc", lease_ms=60_000)
-
-
-def keys_of(result: Any) -> list[str]:
-    return [lock["key"] for lock in result.json["locks"]]
 
 
 def test_locks_of_both_kinds_are_listed(
@@ -179,7 +159,10 @@ def test_more_keys_than_one_fetch_brings_that_end_at_the_same_instant(
     assert sorted(found) == sorted(f"work:{number}" for number in range(count))
 
 
-@pytest.mark.parametrize("cursor", ["nonsense", "unique", "idempotency:x", "unique:nowhere:1:k"])
+@pytest.mark.parametrize(
+    "cursor",
+    ["nonsense", "unique", "idempotency:x", "idempotency:99999999999999999999999", "unique:no:1:k"],
+)
 def test_cursor_of_nowhere_is_wrong_usage(
     work: dramatiq.Actor[Any, Any], run: RunCommand, cursor: str
 ) -> None:

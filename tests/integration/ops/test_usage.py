@@ -42,6 +42,17 @@ def test_wrong_usage_is_told_with_exit_code_2(run: RunCommand, arguments: list[s
     assert "Traceback" not in result.error
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["locks", "show", "\udcff"], ["messages", "show", "\udcff"], ["dlq", "ls", "--id", "\udcff"]],
+)
+def test_text_that_is_not_utf_8_is_wrong_usage(run: RunCommand, arguments: list[str]) -> None:
+    result = run(*arguments)
+
+    assert result.code == 2
+    assert r"'\udcff' is not UTF-8" in result.error
+
+
 def test_server_that_cannot_be_reached_is_exit_code_3(run: RunCommand, free_port: int) -> None:
     result = run("stats", "--url", f"redis://127.0.0.1:{free_port}")
 
