@@ -139,6 +139,11 @@ WORKER_METRICS = (
     LAST_FETCH,
 )
 
+#: Of each queue, what is 0 until it first happens: Prometheus sees no increase without a 0 before.
+QUEUE_COUNTERS = tuple(
+    each for each in WORKER_METRICS if each.kind is Kind.COUNTER and each.labels == _QUEUE
+)
+
 # Of queues, read by `QueueCollector`.
 
 READY = _gauge("ready_messages", _LANE, "Messages that wait to be delivered.")

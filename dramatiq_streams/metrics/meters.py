@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import prometheus_client as prometheus
 
-from .declared import BUCKETS, WORKER_METRICS, Kind, Metric
+from .declared import BUCKETS, QUEUE_COUNTERS, WORKER_METRICS, Kind, Metric
 
 
 class Meters:
@@ -18,6 +18,11 @@ class Meters:
 
     def __init__(self, registry: prometheus.CollectorRegistry) -> None:
         self._made: dict[Metric, Any] = {each: _made(each, registry) for each in WORKER_METRICS}
+
+    def begin(self, queue_name: str) -> None:
+        """Have every counter of the queue at 0, unless it has counted."""
+        for metric in QUEUE_COUNTERS:
+            self.count(metric, queue_name, by=0)
 
     def count(self, metric: Metric, *labels: str, by: float = 1) -> None:
         """Add to a counter."""

@@ -67,6 +67,11 @@ class Metrics(Middleware):
         """Count from now on, also in a worker that no `dramatiq` command has started."""
         self._start(broker)
 
+    def after_declare_queue(self, broker: Broker, queue_name: str) -> None:
+        """Begin a queue's counters at 0, so that their first increase is seen."""
+        if self._meters is not None:
+            self._meters.begin(queue_name)
+
     def after_worker_shutdown(self, broker: Broker, worker: Any) -> None:
         """Take this process's gauges out of what the processes expose together."""
         directory = os.environ.get("PROMETHEUS_MULTIPROC_DIR")
@@ -116,6 +121,8 @@ class Metrics(Middleware):
         from .meters import meters_in
 
         self._meters = meters_in(self._registry)
+        for queue_name in broker.get_declared_queues():
+            self._meters.begin(queue_name)
         events = getattr(broker, "events", None)
         if isinstance(events, Events):
             events.listen(self._note)

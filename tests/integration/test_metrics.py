@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dramatiq_streams import StreamsBroker, clock
 from dramatiq_streams.connections import Connections
+from dramatiq_streams.events import Event
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP, queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
@@ -153,6 +154,30 @@ def test_poisoned_messages_are_counted(
     assert told("recovered_total", QUEUE) == 0
 
 
+def test_counters_of_a_queue_are_0_before_anything_has_happened(
+    make_broker: MakeBroker, told: Told
+) -> None:
+    broker = make_broker(middleware=[told.middleware])
+    broker.declare_queue("default")
+    broker.emit_before("worker_boot", None)
+    broker.declare_queue("late")
+
+    names = [metric.exposed_name for metric in declared.QUEUE_COUNTERS]
+    assert {"dramatiq_streams_poisoned_total", "dramatiq_streams_leases_lost_total"} <= set(names)
+    for queue in ("default", "late"):
+        values = [told.registry.get_sample_value(name, {"queue_name": queue}) for name in names]
+        assert values == [0] * len(names)
+
+
+def test_queue_that_is_declared_again_keeps_its_counts(counted: StreamsBroker, told: Told) -> None:
+    counted.declare_queue("default")
+    counted.events.tell(Event.POISONED, "default")
+
+    counted.emit_after("declare_queue", "default")
+
+    assert told("poisoned_total", QUEUE) == 1
+
+
 def test_lost_leases_and_late_acks_are_counted(
     counted: StreamsBroker, told: Told, redis_client: redis.Redis, namespace: str
 ) -> None:
@@ -252,6 +277,7 @@ def test_dramatiqs_own_server_exposes_all_worker_processes(
     )
     assert read()["dramatiq_streams_deliveries_total", "work"] == 20
     assert read()["dramatiq_messages_total", "work"] == 20
+    assert read()["dramatiq_streams_poisoned_total", ""] == 0
 
 
 def _scrape(url: str) -> dict[tuple[str, str], float]:
