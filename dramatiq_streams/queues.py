@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import clock
@@ -23,6 +24,15 @@ UNHELD_LIMIT = 1000
 
 #: For how long a spool is remembered whose messages have all come: longer than any outage.
 SPOOL_TTL_MS = 90 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How much was dropped of a queue."""
+
+    #: Waiting, delivered and delayed.
+    messages: int
+    dead: int
 
 
 class Queues:
@@ -220,10 +230,10 @@ class Queues:
             limit=UNHELD_LIMIT,
         )
 
-    def purge(self, queue_name: str) -> int:
+    def purge(self, queue_name: str) -> Purged:
         """Drop everything: waiting, delivered, delayed and dead."""
         keys = self._scope.keys(queue_name)
-        return self._scripts.purge(
+        messages, dead = self._scripts.purge(
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             dead=keys.dead,
@@ -234,6 +244,7 @@ class Queues:
             lanes=keys.lanes,
             group=GROUP,
         )
+        return Purged(messages, dead)
 
     def size(self, queue_name: str) -> int:
         """How many messages are not done: waiting, delivered and delayed, read at one instant."""

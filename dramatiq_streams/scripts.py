@@ -124,7 +124,7 @@ class Scripts(ScriptCalls):
         wake: str,
         lanes: Sequence[str],
         group: str,
-    ) -> int:
+    ) -> list[int]:
         """Run `purge.lua`."""
         keys = [delayed, delayed_messages, dead, cancelled, unique, unique_messages, wake, *lanes]
         return self._run("purge", keys, [group])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import asdict
 
 from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, opened
-from dramatiq_streams.cli.printing import counted, print_json
+from dramatiq_streams.cli.printing import counted, print_json, printable
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.inspector import Inspector
 from dramatiq_streams.pauses import Pauses
-from dramatiq_streams.queues import Queues
+from dramatiq_streams.queues import Purged, Queues
 from dramatiq_streams.registry import Registration, Registry
 
 _HELP = {
@@ -32,7 +33,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         add_place(action)
         action.add_argument("--all", action="store_true", help="all queues, instead of --queue")
         if name == "purge":
-            action.add_argument("--dry-run", action="store_true", help="only say what would go")
+            action.add_argument("--dry-run", action="store_true", help="only say how much would go")
         action.set_defaults(run=runs[name])
 
 
@@ -64,7 +65,7 @@ def _change(
         print_json({"queues": [{"queue": n, "changed": did} for n, did in changed.items()]})
     else:
         for name, did in changed.items():
-            print(f"Queue {name}: {words[0] if did else words[1]}.")
+            print(f"Queue {printable(name)}: {words[0] if did else words[1]}.")
     return FINE if changed else NEGATIVE
 
 
@@ -73,20 +74,21 @@ def _purge(arguments: argparse.Namespace) -> int:
     with opened(arguments) as place:
         dropped = {queue.queue_name: _drop(place, queue, arguments) for queue in place.queues}
     if arguments.json:
-        queues = [{"queue": name, "messages": number} for name, number in dropped.items()]
+        queues = [{"queue": name, **asdict(purged)} for name, purged in dropped.items()]
         print_json({"queues": queues, "dry_run": arguments.dry_run})
     else:
         deed = "would be dropped" if arguments.dry_run else "dropped"
-        for name, number in dropped.items():
-            print(f"Queue {name}: {counted(number, 'message')} {deed}, dead letters not counted.")
+        for name, purged in dropped.items():
+            number, dead = counted(purged.messages, "message"), counted(purged.dead, "dead letter")
+            print(f"Queue {printable(name)}: {number} and {dead} {deed}.")
     return FINE if dropped else NEGATIVE
 
 
-def _drop(place: Place, queue: Registration, arguments: argparse.Namespace) -> int:
+def _drop(place: Place, queue: Registration, arguments: argparse.Namespace) -> Purged:
     if not arguments.dry_run:
         return Queues(place.executor, place.scope(queue)).purge(queue.queue_name)
     [state] = Inspector(place.executor, place.namespace).queues([queue])
-    return state.ready + state.pending + state.delayed
+    return Purged(state.ready + state.pending + state.delayed, state.dead)
 
 
 def _require_queues(arguments: argparse.Namespace) -> None:

@@ -16,14 +16,14 @@ KEYS
 ARGV
   group  str  the consumer group
 RETURNS
-  int    how many messages were dropped, dead letters not counted
+  array  how many messages were dropped, dead letters not counted; how many dead letters
 ]]
 
 local delayed, delayed_messages, dead, cancelled = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local unique, unique_messages, streams = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
 local group = ARGV[1]
 
-local dropped = redis.call("ZCARD", delayed)
+local dropped, letters = redis.call("ZCARD", delayed), redis.call("XLEN", dead)
 redis.call("DEL", delayed, delayed_messages, dead, cancelled, unique, unique_messages)
 for index, stream in ipairs(streams) do
     if redis.call("EXISTS", stream) == 1 then
@@ -36,4 +36,4 @@ for index, stream in ipairs(streams) do
         end
     end
 end
-return dropped
+return { dropped, letters }

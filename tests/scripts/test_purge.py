@@ -2,7 +2,7 @@ from dramatiq_streams.keys import GROUP
 from tests.scripts.shard import NOTHING, Shard
 
 
-def purge(shard: Shard) -> int:
+def purge(shard: Shard) -> list[int]:
     return shard.scripts.purge(
         delayed=shard.keys.delayed,
         delayed_messages=shard.keys.delayed_messages,
@@ -33,7 +33,7 @@ def test_all_messages_are_dropped_and_the_streams_stay(shard: Shard) -> None:
 
     dropped = purge(shard)
 
-    assert dropped == 6
+    assert dropped == [6, 1]
     assert shard.lines() == empty_streams("wake", "high", "default", "low")
 
 
@@ -78,7 +78,7 @@ def test_heartbeats_stay(shard: Shard) -> None:
 def test_queue_that_does_not_exist_is_not_created(empty_shard: Shard) -> None:
     dropped = purge(empty_shard)
 
-    assert dropped == 0
+    assert dropped == [0, 0]
     assert empty_shard.lines() == frozenset()
 
 
@@ -88,7 +88,7 @@ def test_queue_without_workers_is_emptied_and_gets_its_group(empty_shard: Shard)
 
     dropped = purge(empty_shard)
 
-    assert dropped == 2
+    assert dropped == [2, 0]
     assert empty_shard.lines() == empty_streams("low")
 
 
@@ -97,7 +97,7 @@ def test_empty_queue_stays_as_it_is(shard: Shard) -> None:
 
     dropped = purge(shard)
 
-    assert dropped == 0
+    assert dropped == [0, 0]
     assert shard.changes_since(before) == NOTHING
 
 
@@ -109,7 +109,7 @@ def test_full_memory_does_not_hinder_a_purge(fillable_shard: Shard) -> None:
 
     dropped = purge(fillable_shard)
 
-    assert dropped == 2
+    assert dropped == [2, 1]
     assert fillable_shard.lines() == empty_streams("wake", "high", "default", "low")
 
 

@@ -332,3 +332,22 @@ def test_export_overwrites_no_file(
 
     assert result.code == 2
     assert file.read_text() == "precious"
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_dead_letters_of_a_purged_queue_are_counted(
+    graveyard: Graveyard, broker: StreamsBroker, run: RunCommand, options: list[str]
+) -> None:
+    for age_ms in (2, 1):
+        graveyard.bury("cake", age_ms=age_ms)
+    broker.enqueue(new_message())
+    word = "would be dropped" if options else "dropped"
+
+    tried = run("queue", "purge", "--all", "--dry-run", "--json").json
+    printed = run("queue", "purge", "--all", *options)
+    left = run("queue", "purge", "--all", "--json").json
+
+    gone = {"queue": "default", "messages": 1, "dead": 2}
+    assert tried == {"queues": [gone], "dry_run": True}
+    assert printed.out == f"Queue default: 1 message and 2 dead letters {word}.\n"
+    assert left["queues"] == [gone if options else {"queue": "default", "messages": 0, "dead": 0}]
