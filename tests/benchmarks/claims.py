@@ -14,6 +14,7 @@ from typing import Any
 
 from dramatiq_streams import Claims
 from dramatiq_streams.claims.bloom import BloomClaims
+from tests.benchmarks.asking import ask
 from tests.support.binaries import find_binary
 from tests.support.servers import Server
 
@@ -163,4 +164,4 @@ def _chunks(keys: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)
+    main(ask(__doc__, "KEYS", default=1_000_000))

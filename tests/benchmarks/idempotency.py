@@ -23,6 +23,7 @@ from dramatiq_streams.middleware.idempotency.masters import Masters
 from dramatiq_streams.middleware.idempotency.options import IdempotencyOptions
 from dramatiq_streams.middleware.idempotency.records import Records, Request
 from dramatiq_streams.middleware.idempotency.watchdog import Hold
+from tests.benchmarks.asking import ask
 from tests.support.servers import Server
 
 _RELEASE = """
@@ -137,4 +138,4 @@ def _print(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 3_000)
+    main(ask(__doc__, "CYCLES", default=3_000))

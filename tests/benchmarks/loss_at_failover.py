@@ -17,6 +17,7 @@ import dramatiq
 from dramatiq.errors import BrokerConnectionError
 
 from dramatiq_streams import StreamsBroker
+from tests.benchmarks.asking import ask
 from tests.support.sentinels import Deployment
 
 #: Seconds of sending with everything in order, and then with the link cut, before the master dies.
@@ -139,4 +140,5 @@ def _stored(deployment: Deployment) -> set[str]:
 
 
 if __name__ == "__main__":
+    ask(__doc__)
     main()

@@ -18,6 +18,7 @@ from dramatiq.message import Message
 from dramatiq_streams import StreamsBroker
 from dramatiq_streams.keys import queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES
+from tests.benchmarks.asking import ask
 from tests.support.servers import Server
 
 ROUNDS = 5
@@ -166,4 +167,4 @@ def _bytes(client: Any, key: str) -> int:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20_000)
+    main(ask(__doc__, "MESSAGES", default=20_000))

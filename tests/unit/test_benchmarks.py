@@ -1,5 +1,7 @@
 """The benchmarks judge what they measure as they say: no lost message passes, no ratio is mixed."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,3 +135,35 @@ def _runner(label: str, speed: float | None) -> Contestant:
         return {"speed": speed}
 
     return Contestant(label, "ours", measure)
+
+
+ALONE = ("claims", "idempotency", "locks", "loss_at_failover", "unique")
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_benchmark_that_is_asked_for_help_measures_nothing(name: str) -> None:
+    ended = _run(name, "--help")
+
+    assert ended.returncode == 0
+    assert ended.stdout.startswith("usage: ")
+    assert "Run it from the root of the repository" in ended.stdout
+
+
+@pytest.mark.parametrize("name", ["claims", "idempotency", "unique"])
+@pytest.mark.parametrize("number", ["1", "many"])
+def test_number_that_a_benchmark_cannot_use_is_named(name: str, number: str) -> None:
+    ended = _run(name, number)
+
+    assert ended.returncode == 2
+    assert f"must be a whole number, 2 or more, not {number!r}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def _run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", f"tests.benchmarks.{name}", *arguments],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
