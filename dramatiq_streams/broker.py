@@ -143,7 +143,7 @@ class StreamsBroker(SignallingBroker):
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
         self._unique = Unique(lambda: self._process, actor=self._known_actor)
         super().__init__(middleware=[*own, *given, self._unique])
-        self._vetting = Vetting(self.middleware)
+        self._vetting = Vetting(self.middleware, lease_ms=self.options.lease_ms)
         self.add_middleware(OptionGuard(self._vetting), after=HandBack)
         self.actor_options.add("lane")
         self._preparing = Preparing(

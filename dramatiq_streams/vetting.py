@@ -38,15 +38,29 @@ class Rule:
     allowed: str
 
 
+class ChecksMessages:
+    """Middleware that knows what its own options of messages may be."""
+
+    def check_message_options(self, options: Mapping[str, object], *, lease_ms: int) -> None:
+        """Check the options of one message; the broker gives it up after *lease_ms*.
+
+        Raises:
+            InvalidOption: Naming the option, its value and what is allowed.
+        """
+        raise NotImplementedError
+
+
 class Vetting:
     """Refuses options that one of *middleware* could not use.
 
     Args:
         middleware: The broker's own list, to which more may be added.
+        lease_ms: The broker's lease.
     """
 
-    def __init__(self, middleware: Sequence[Middleware]) -> None:
+    def __init__(self, middleware: Sequence[Middleware], *, lease_ms: int) -> None:
         self._middleware = middleware
+        self._lease_ms = lease_ms
 
     def check_actor(self, options: Mapping[str, object]) -> None:
         """Check the options that an actor was declared with.
@@ -62,7 +76,12 @@ class Vetting:
         Raises:
             InvalidOption: Naming the option, its value and what is allowed.
         """
+        if not options:
+            return
         self._check(options, _OF_MESSAGES)
+        for middleware in self._middleware:
+            if isinstance(middleware, ChecksMessages):
+                middleware.check_message_options(options, lease_ms=self._lease_ms)
 
     def _check(self, options: Mapping[str, object], rules: Mapping[str, Rule]) -> None:
         for name, value in options.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import redis
@@ -15,10 +15,11 @@ from dramatiq.logging import get_logger
 from dramatiq.middleware import Middleware, MiddlewareError
 
 from ... import clock
-from ...errors import InvalidIdempotency, NotClaimed, StreamsError
+from ...errors import InvalidIdempotency, InvalidOption, NotClaimed, StreamsError
 from ...executor import Executor
 from ...messages import DeliveredMessage, Entry
 from ...options import BrokerOptions
+from ...vetting import ChecksMessages
 from .claiming import Claimant
 from .deferring import Streams, forget_deferrals
 from .masters import Masters
@@ -35,7 +36,8 @@ from .placement import check_place
 from .records import Busy, Records, Request
 from .refusals import Refusals
 from .replays import Replays, results_of
-from .requests import INTERRUPT, KEY, TTL, Requests, wants_interrupt
+from .requests import INTERRUPT, TTL, Requests, wants_interrupt
+from .templates import KEY
 from .tokens import set_claim
 from .watchdog import Hold
 
@@ -46,7 +48,7 @@ OWN_SERVER = ("redis://localhost",)
 POLL_MS = 100
 
 
-class Idempotency(Middleware):
+class Idempotency(Middleware, ChecksMessages):
     """Suppresses duplicates: of messages with one key, one at a time runs, and once successfully.
 
     This is no promise of "exactly once". Two workers can run the same key at the same time, after
@@ -96,7 +98,10 @@ class Idempotency(Middleware):
         )
         # Made again for a broker, whose events it tells; here only to find what is wrong with it.
         tried = OWN_SERVER if masters is None else masters
-        checked_lease(lease, tried if isinstance(tried, Masters) else Masters(tried))
+        try:
+            checked_lease(lease, tried if isinstance(tried, Masters) else Masters(tried))
+        except InvalidOption as error:
+            raise InvalidIdempotency(str(error)) from error
         self._masters = masters
         self._requests = Requests(self.options)
         self._claimants: dict[int, Claimant] = {}
@@ -107,6 +112,10 @@ class Idempotency(Middleware):
     def actor_options(self) -> set[str]:
         """The options that an actor may have."""
         return {KEY, TTL, INTERRUPT}
+
+    def check_message_options(self, options: Mapping[str, object], *, lease_ms: int) -> None:
+        """Check the options of a message, where it is sent and before it is run."""
+        self._requests.check_message(options, lease_ms=lease_ms)
 
     def before_declare_actor(self, broker: Broker, actor: Actor[Any, Any]) -> None:
         """Check the key of *actor*.

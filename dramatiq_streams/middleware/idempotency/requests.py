@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dramatiq.actor import Actor
@@ -10,10 +11,9 @@ from dramatiq.broker import Broker, MessageProxy
 from ...errors import InvalidIdempotency
 from .options import IdempotencyOptions, checked_ttl
 from .records import Request
-from .templates import KeyMaker
+from .templates import KEY, KeyMaker
 
 #: The options of actors, and of messages: an option of a message comes before its actor's.
-KEY = "idempotency_key"
 TTL = "idempotency_ttl"
 INTERRUPT = "idempotency_interrupt"
 
@@ -35,14 +35,28 @@ class Requests:
         """
         for makers in (self._makers, self._plain_makers):
             makers.pop(actor.actor_name, None)
-        if (ttl := actor.options.get(TTL)) is not None:
-            self.checked_ttl(ttl, lease_ms=lease_ms)
-        interrupt = actor.options.get(INTERRUPT)
-        if interrupt not in (None, True, False):
-            raise InvalidIdempotency.of(INTERRUPT, interrupt, "True or False")
+        self._check(actor.options, lease_ms=lease_ms)
         option = actor.options.get(KEY)
         if option is not None and option is not False:
             self._makers[actor.actor_name] = KeyMaker.of(actor, option)
+
+    def check_message(self, options: Mapping[str, object], *, lease_ms: int) -> None:
+        """Check the options of one message; a broker gives it up after *lease_ms*.
+
+        Raises:
+            InvalidIdempotency: One of them is not possible.
+        """
+        self._check(options, lease_ms=lease_ms)
+        given = options.get(KEY)
+        if given is not None and not isinstance(given, bool) and not _is_text(given):
+            raise InvalidIdempotency.of(KEY, given, "True, False or a text, for a message")
+
+    def _check(self, options: Mapping[str, object], *, lease_ms: int) -> None:
+        if (ttl := options.get(TTL)) is not None:
+            self.checked_ttl(ttl, lease_ms=lease_ms)
+        interrupt = options.get(INTERRUPT)
+        if interrupt is not None and not isinstance(interrupt, bool):
+            raise InvalidIdempotency.of(INTERRUPT, interrupt, "True or False")
 
     def checked_ttl(self, ttl: object, *, lease_ms: int, name: str = TTL) -> int:
         """Return *ttl* if it is longer than the leases of both the key and its message."""
@@ -57,21 +71,19 @@ class Requests:
         maker, given = self._makers.get(message.actor_name), message.options.get(KEY)
         if given is False or (given is None and maker is None):
             return None
+        self.check_message(message.options, lease_ms=0)
         actor = broker.get_actor(message.actor_name)
         if given is True or maker is None:
             maker = self._plain_maker(actor)
-        try:
-            arguments = maker.arguments_hash(message.args, message.kwargs)
-            key = maker.key(message.args, message.kwargs) if given in (None, True) else ""
-        except TypeError:
-            return None  # The actor cannot be called with these: let dramatiq say so.
-        if given not in (None, True):
-            if not isinstance(given, str) or not given:
-                raise InvalidIdempotency.of(KEY, given, "True, False or a text, for a message")
+        arguments = maker.arguments_hash(message.args, message.kwargs)
+        if isinstance(given, str):
             key = maker.scoped(given)
-        ttl = message.options.get(TTL, actor.options.get(TTL))
-        ttl_ms = self._options.ttl_ms if ttl is None else self.checked_ttl(ttl, lease_ms=0)
-        return Request(key, arguments, message.message_id, ttl_ms)
+        else:
+            key = maker.key(message.args, message.kwargs)
+        ttl = _of_either(TTL, message, actor)
+        return Request(
+            key, arguments, message.message_id, self._options.ttl_ms if ttl is None else ttl
+        )
 
     def _plain_maker(self, actor: Actor[Any, Any]) -> KeyMaker:
         found = self._plain_makers.get(actor.actor_name)
@@ -83,5 +95,13 @@ class Requests:
 
 def wants_interrupt(broker: Broker, message: MessageProxy) -> bool:
     """Whether the actor of *message* is to be told when its lease is lost."""
-    of_actor = broker.get_actor(message.actor_name).options.get(INTERRUPT, False)
-    return message.options.get(INTERRUPT, of_actor) is True
+    return _of_either(INTERRUPT, message, broker.get_actor(message.actor_name)) is True
+
+
+def _of_either(name: str, message: MessageProxy, actor: Actor[Any, Any]) -> Any:
+    given = message.options.get(name)
+    return actor.options.get(name) if given is None else given
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,10 @@ from typing import Any
 from dramatiq.actor import Actor
 
 from ...errors import InvalidIdempotency
+from .signatures import could_take, returns_later, signature_of
+from .template_fields import argument_names
+
+KEY = "idempotency_key"
 
 #: What `idempotency_key` may be.
 KeyOption = str | bool | Callable[..., object]
@@ -35,27 +38,25 @@ class KeyMaker:
     actor_name: str
     option: KeyOption
     signature: inspect.Signature
+    option_name: str = KEY
 
     @classmethod
-    def of(cls, actor: Actor[Any, Any], option: object) -> KeyMaker:
-        """The maker for *option*, the actor's `idempotency_key`.
+    def of(cls, actor: Actor[Any, Any], option: object, *, option_name: str = KEY) -> KeyMaker:
+        """The maker for *option*, which the actor has as its *option_name*.
 
         Raises:
             InvalidIdempotency: *option* is no key, or names an argument that *actor* does not have.
         """
-        signature = _signature(actor)
-        if isinstance(option, str):
-            _check_template(option, actor.actor_name, signature)
-        elif option is not True and not callable(option):
-            raise _wrong(actor.actor_name, option, _ALLOWED)
-        return cls(actor.actor_name, option, signature)
+        maker = cls(actor.actor_name, option, signature_of(actor.fn), option_name)  # type: ignore[arg-type]
+        maker._check(actor.fn)
+        return maker
 
     def key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
         """The key of a message with these arguments.
 
         Raises:
-            TypeError: The actor cannot be called with them.
-            InvalidIdempotency: The callable or the template fails for them.
+            InvalidIdempotency: The actor cannot be called with them, or the callable or the
+                template fails for them.
         """
         if self.option is True:
             return self.scoped(self.arguments_hash(args, kwargs))
@@ -64,15 +65,17 @@ class KeyMaker:
                 made: object = self.option.format_map(self._bound(args, kwargs))
             elif callable(self.option):
                 made = self.option(*args, **kwargs)
+        except InvalidIdempotency:
+            raise
         except Exception as error:
             if isinstance(error, TypeError):
                 self._bound(args, kwargs)  # then the actor itself would fail just so
             raise InvalidIdempotency(
-                f"The idempotency_key of actor {self.actor_name!r} fails for these arguments:"
+                f"The {self.option_name} of actor {self.actor_name!r} fails for these arguments:"
                 f" {type(error).__name__}: {error}"
             ) from error
         if not isinstance(made, str) or not made:
-            raise _wrong(self.actor_name, made, "a text that is not empty")
+            raise self._wrong(made, "a text that is not empty")
         return self.scoped(made)
 
     def scoped(self, key: str) -> str:
@@ -92,8 +95,8 @@ class KeyMaker:
         """The same text however the same arguments are given: by position, by name, by default.
 
         Raises:
-            TypeError: The actor cannot be called with them.
-            InvalidIdempotency: One of them is of a type that JSON does not have.
+            InvalidIdempotency: The actor cannot be called with them, or one of them is of a type
+                that JSON does not have.
         """
         try:
             return _digest(canonical(self._bound(args, kwargs)))
@@ -103,9 +106,52 @@ class KeyMaker:
             ) from error
 
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        bound = self.signature.bind(*args, **kwargs)
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise InvalidIdempotency(
+                f"Actor {self.actor_name!r} cannot be called with these arguments, so they have no"
+                f" key: {error}. If a decorator adds or takes away arguments, give the function"
+                " that it returns parameters of its own instead of *args and **kwargs."
+            ) from error
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def _check(self, fn: Callable[..., Any]) -> None:
+        if isinstance(self.option, str):
+            self._check_template(self.option)
+        elif self.option is not True and not callable(self.option):
+            raise self._wrong(self.option, _ALLOWED)
+        elif callable(self.option):
+            if returns_later(self.option):
+                raise self._wrong(self.option, "a plain function: nobody awaits what it returns")
+            if not could_take(self.option, fn):
+                allowed = f"callable with the actor's arguments ({self._arguments()})"
+                raise self._wrong(self.option, allowed)
+
+    def _check_template(self, template: str) -> None:
+        try:
+            names = argument_names(template)
+        except ValueError as error:
+            raise self._wrong(template, f"a template ({error})") from error
+        unknown = sorted(names - self.signature.parameters.keys())
+        if unknown:
+            raise self._wrong(
+                template,
+                f"a template over the actor's arguments ({self._arguments()});"
+                f" it has no {unknown[0]!r}",
+            )
+        if not template or (not names and self.signature.parameters):
+            raise self._wrong(template, "a template that names an argument, as in 'page:{url}'")
+
+    def _arguments(self) -> str:
+        return ", ".join(self.signature.parameters) or "none"
+
+    def _wrong(self, value: object, allowed: str) -> InvalidIdempotency:
+        return InvalidIdempotency(
+            f"{self.option_name}={value!r} of actor {self.actor_name!r} is not possible: it must be"
+            f" {allowed}."
+        )
 
 
 def canonical(value: object) -> str:
@@ -127,38 +173,3 @@ class _NotCanonical(Exception):
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
-
-
-def _signature(actor: Actor[Any, Any]) -> inspect.Signature:
-    # A GenericActor is an object whose call passes everything on to `perform`.
-    perform = getattr(actor.fn, "perform", None)
-    return inspect.signature(actor.fn if perform is None else perform)
-
-
-def _check_template(template: str, actor_name: str, signature: inspect.Signature) -> None:
-    try:
-        fields = [name for _, name, _, _ in string.Formatter().parse(template) if name is not None]
-    except ValueError as error:
-        raise _wrong(actor_name, template, f"a template ({error})") from error
-    names = {_first_word(field) for field in fields}
-    unknown = sorted(names - signature.parameters.keys())
-    if unknown:
-        arguments = ", ".join(signature.parameters) or "none"
-        raise _wrong(
-            actor_name,
-            template,
-            f"a template over the actor's arguments ({arguments}); it has no {unknown[0]!r}",
-        )
-    if not template or (not names and signature.parameters):
-        raise _wrong(actor_name, template, "a template that names an argument, as in 'page:{url}'")
-
-
-def _first_word(field: str) -> str:
-    """The argument that a field such as `user[id]` or `user.id` begins with."""
-    return field.partition("[")[0].partition(".")[0]
-
-
-def _wrong(actor_name: str, value: object, allowed: str) -> InvalidIdempotency:
-    return InvalidIdempotency(
-        f"idempotency_key={value!r} of actor {actor_name!r} is not possible: it must be {allowed}."
-    )

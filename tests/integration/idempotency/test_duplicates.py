@@ -1,5 +1,6 @@
 """Messages with a key that is done: not run again."""
 
+import functools
 import itertools
 import logging
 from contextlib import suppress
@@ -13,15 +14,17 @@ from dramatiq.results.backends import RedisBackend
 from prometheus_client import CollectorRegistry
 
 from dramatiq_streams.events import Event
+from dramatiq_streams.keys import record_keys
 from dramatiq_streams.metrics import Metrics
 from dramatiq_streams.middleware import Idempotency
 from dramatiq_streams.middleware.idempotency.refusals import Refusals
-from tests.conftest import MakeWorker
+from tests.conftest import MakeBroker, MakeWorker
 from tests.contract.queue_state import QueueState
 from tests.integration.idempotency.conftest import (
     MakeIdempotent,
     Runs,
     declare,
+    declared,
     join,
 )
 from tests.support.proxy import FaultyProxy
@@ -224,19 +227,78 @@ def test_message_can_have_a_key_though_its_actor_has_none(
     assert len(runs) == 3
 
 
-@pytest.mark.parametrize("option", [7, "", ["a"]])
-def test_wrong_key_of_a_message_is_not_run_without_it(
-    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs, option: Any
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"idempotency_key": 7},
+        {"idempotency_key": ""},
+        {"idempotency_key": ["a"]},
+        {"idempotency_ttl": 0},
+        {"idempotency_ttl": 30_000},
+        {"idempotency_interrupt": 1},
+    ],
+)
+def test_wrong_option_of_a_message_from_elsewhere_makes_a_dead_letter_at_once(
+    make_idempotent: MakeIdempotent,
+    make_broker: MakeBroker,
+    make_worker: MakeWorker,
+    runs: Runs,
+    options: dict[str, Any],
 ) -> None:
     broker = make_idempotent()
-    fetch = declare(broker, runs, idempotency_key="{url}", max_retries=0)
+    fetch = declare(broker, runs, idempotency_key="{url}")
     make_worker(broker)
 
-    fetch.send_with_options(args=("a",), idempotency_key=option)
+    # This one has no Idempotency, and knows nothing of its options.
+    make_broker(namespace=broker.namespace).enqueue(fetch.message("a").copy(options=options))
     join(broker)
 
     (fields,) = broker.letters
-    assert b"InvalidIdempotency" in fields[b"error"]
+    ((name, value),) = options.items()
+    assert f"{name}={value!r} is not possible" in fields[b"error"].decode()
+    assert b'"retries"' not in fields[b"m"]
+    assert runs == []
+
+
+def test_message_that_says_nothing_leaves_it_to_its_actor(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs
+) -> None:
+    broker = make_idempotent()
+    fetch = declare(broker, runs, idempotency_key="{url}", idempotency_ttl=3_600_000)
+    make_worker(broker)
+
+    fetch.send_with_options(args=("a",), idempotency_ttl=None, idempotency_key=None)
+    join(broker)
+
+    record = record_keys(broker.namespace, "idempotency").record("fetch:a")
+    assert 3_500_000 < broker.witness.pttl(record) <= 3_600_000
+
+
+@pytest.mark.parametrize("key", ["order:{order}", True])
+def test_message_whose_arguments_do_not_fit_fails_and_never_runs_without_its_key(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs, key: Any
+) -> None:
+    def adds_session(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            return fn("session", *args, **kwargs)
+
+        return run
+
+    def ship(session: str, order: int) -> None:
+        runs.note(order)
+
+    broker = make_idempotent()
+    options = {"idempotency_key": key, "max_retries": 1, "min_backoff": 10}
+    sent = declared(adds_session(ship), broker=broker, actor_name="ship", **options)
+    make_worker(broker)
+
+    sent.send(7)
+    join(broker)
+
+    (fields,) = broker.letters
+    assert b"cannot be called with these arguments" in fields[b"error"]
+    assert b'"retries":2' in fields[b"m"]
     assert runs == []
 
 
@@ -257,12 +319,12 @@ def test_what_was_refused_is_counted(
 
     queue = {"queue_name": "default"}
     counts = {
-        name: registry.get_sample_value(f"dramatiq_streams_{name}_total", queue)
+        name: registry.get_sample_value(f"dramatiq_streams_{name}_total", queue) or 0
         for name in ("duplicates_skipped", "key_conflicts", "late_completions", "deferred")
     }
     assert counts == {
         "duplicates_skipped": 1,
         "key_conflicts": 1,
-        "late_completions": None,
-        "deferred": None,
+        "late_completions": 0,
+        "deferred": 0,
     }

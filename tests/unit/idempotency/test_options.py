@@ -57,6 +57,8 @@ def test_option_that_is_not_possible_is_named(options: dict[str, Any], named: st
         # Not longer than two leases of the broker.
         ({"idempotency_key": True, "idempotency_ttl": 2 * HOUR_MS - 1}, "from 7200000"),
         ({"idempotency_key": True, "idempotency_interrupt": "yes"}, "True or False"),
+        ({"idempotency_key": True, "idempotency_interrupt": 1}, "idempotency_interrupt=1"),
+        ({"idempotency_key": True, "idempotency_interrupt": 0.0}, "idempotency_interrupt=0.0"),
     ],
 )
 def test_actor_with_an_option_that_is_not_possible_is_not_declared(
@@ -69,6 +71,45 @@ def test_actor_with_an_option_that_is_not_possible_is_not_declared(
 
     assert named in str(raised.value)
     assert broker.actors == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"idempotency_key": ""},
+        {"idempotency_key": 5},
+        {"idempotency_key": 1},
+        {"idempotency_key": ["x"]},
+        {"idempotency_ttl": 0},
+        {"idempotency_ttl": -5},
+        {"idempotency_ttl": "x"},
+        {"idempotency_ttl": True},
+        # Not longer than two leases of the broker, as for an actor.
+        {"idempotency_ttl": 2 * HOUR_MS - 1},
+        {"idempotency_interrupt": "yes"},
+        {"idempotency_interrupt": 1},
+    ],
+)
+def test_message_with_an_option_that_is_not_possible_is_not_sent(options: dict[str, Any]) -> None:
+    # Nobody listens there: what is not refused fails otherwise.
+    broker = StreamsBroker(
+        middleware=[Idempotency(), Pipelines()],
+        lease=HOUR_MS,
+        url="redis://127.0.0.1:1",
+        enqueue_timeout=0,
+    )
+    fetch = dramatiq.actor(broker=broker, actor_name="fetch")(lambda url: None)
+    ((name, value),) = options.items()
+    wrong = fetch.message("u").copy(options=options)
+
+    for send in (
+        lambda: fetch.send_with_options(args=("u",), **options),
+        lambda: broker.enqueue_many([fetch.message("v"), wrong]),
+        dramatiq.pipeline([fetch.message("v"), wrong], broker=broker).run,
+    ):
+        with pytest.raises(InvalidIdempotency) as raised:
+            send()
+        assert f"{name}={value!r}" in str(raised.value)
 
 
 @pytest.mark.parametrize("later", [Retries, Pipelines, Callbacks, TimeLimit])

@@ -1,5 +1,6 @@
 """From arguments to keys, and to one hash however the same arguments are given."""
 
+import functools
 import inspect
 import json
 import re
@@ -21,6 +22,51 @@ def broker() -> Iterator[StubBroker]:
     broker = StubBroker(middleware=[])
     yield broker
     broker.close()
+
+
+async def _later(url: str, depth: int = 0, *, user: Any = None) -> str:
+    return url
+
+
+def _one_by_one(url: str, depth: int = 0, *, user: Any = None) -> Iterator[str]:
+    yield url
+
+
+class Later:
+    """Callable, and to be awaited."""
+
+    async def __call__(self, url: str) -> str:
+        return url
+
+
+def adds_session(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds an argument, and does not show it."""
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return fn("session", *args, **kwargs)
+
+    return run
+
+
+def adds_session_openly(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds an argument, and has parameters of its own."""
+
+    @functools.wraps(fn)
+    def run(order: int) -> Any:
+        return fn("session", order)
+
+    return run
+
+
+def passes_on(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds nothing."""
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return run
 
 
 def maker_of(broker: StubBroker, fn: Callable[..., Any], option: object) -> KeyMaker:
@@ -71,6 +117,18 @@ def test_true_is_the_hash_of_all_arguments(broker: StubBroker) -> None:
         ("page:{}", "no ''"),
         ("page:{0}", "no '0'"),
         ("page:{url", "expected '}'"),
+        ("{url:{link}}", "no 'link'"),
+        ("{url:{depth:{link}}}", "'{link}' is nested too deeply"),
+        ("{url:{depth:{depth}}}", "nested too deeply"),
+        ("{url:{}}", "no ''"),
+        ("{url!z}", "'!z' is no conversion"),
+        ("{url.}", "Empty attribute"),
+        ("{url[]}", "Empty attribute"),
+        ("{url[a]b}", "may follow ']'"),
+        (lambda: "x", "callable with the actor's arguments (url, depth, user)"),
+        (lambda a, b, c, d: "x", "callable with the actor's arguments"),
+        (_later, "nobody awaits"),
+        (_one_by_one, "nobody awaits"),
         ("page:url", "names an argument"),
         ("", "names an argument"),
         (3, "True for all arguments"),
@@ -84,6 +142,76 @@ def test_key_that_is_not_possible_is_refused_and_the_actor_named(
         maker_of(broker, fetch, option)
 
     assert text in str(raised.value)
+
+
+def test_key_that_would_have_to_be_awaited_is_refused_of_an_object_too(broker: StubBroker) -> None:
+    with pytest.raises(InvalidIdempotency, match="nobody awaits"):
+        maker_of(broker, fetch, Later())
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "{url:>{depth}}",
+        "{url!a:{depth}>{depth}}",
+        "{url.a.b[0][x]}{{}}",
+        lambda url, depth, user: "k",
+        lambda url: "k",
+        lambda *_, **__: "k",
+        functools.partial(lambda prefix, url: prefix + url, "k"),
+        str,
+    ],
+)
+def test_key_that_some_arguments_may_have_is_allowed(broker: StubBroker, option: object) -> None:
+    maker_of(broker, fetch, option)
+
+
+def ship(session: str, order: int) -> None:
+    """What decorators give a session."""
+
+
+@pytest.mark.parametrize("option", ["order:{order}", True, lambda session, order: f"order:{order}"])
+def test_argument_that_a_decorator_adds_unseen_leaves_no_message_without_a_key(
+    broker: StubBroker, option: object
+) -> None:
+    maker = maker_of(broker, adds_session(ship), option)
+
+    for make in (maker.key, maker.arguments_hash):
+        with pytest.raises(InvalidIdempotency, match=r"'order'\. If a decorator adds"):
+            make((7,), {})
+
+
+def test_decorator_with_parameters_of_its_own_decides(broker: StubBroker) -> None:
+    maker = maker_of(broker, passes_on(adds_session_openly(ship)), "order:{order}")
+
+    assert maker.key((7,), {}) == "fetch:order:7"
+    with pytest.raises(InvalidIdempotency, match=r"arguments \(order\); it has no 'session'"):
+        maker_of(broker, adds_session_openly(ship), "{session}")
+
+
+def test_decorators_that_pass_everything_on_are_looked_through(broker: StubBroker) -> None:
+    async def later(order: int) -> None:
+        """An actor that dramatiq itself wraps."""
+
+    for fn in (passes_on(functools.cache(lambda order: None)), later):
+        assert maker_of(broker, fn, "{order}").key((7,), {}) == "fetch:7"
+
+
+def test_decorator_of_perform_keeps_the_actor_out_of_the_arguments() -> None:
+    dramatiq.set_broker(StubBroker(middleware=[]))
+
+    class Fetch(dramatiq.GenericActor):
+        class Meta:
+            broker = StubBroker(middleware=[])
+
+        @passes_on
+        def perform(self, url: str) -> None:
+            """Do nothing."""
+
+    actor: Any = Fetch
+    maker = KeyMaker.of(actor, "{url}")
+
+    assert maker.key(("u",), {}) == "Fetch:u"
 
 
 def test_actor_without_arguments_may_have_a_constant_key(broker: StubBroker) -> None:
@@ -100,13 +228,11 @@ def test_key_that_cannot_be_made_names_the_actor(broker: StubBroker, option: obj
         maker.key((), {"url": "u"})
 
 
-def test_arguments_that_the_actor_cannot_be_called_with_are_a_type_error(
-    broker: StubBroker,
-) -> None:
+def test_arguments_that_the_actor_cannot_be_called_with_have_no_key(broker: StubBroker) -> None:
     maker = maker_of(broker, fetch, lambda url: url)
 
     for make in (maker.key, maker.arguments_hash):
-        with pytest.raises(TypeError):
+        with pytest.raises(InvalidIdempotency, match=r"cannot be called .*: missing .* 'url'"):
             make((), {"link": "u"})
 
 
