@@ -29,11 +29,6 @@ class Diagnosis:
     #: Milliseconds for one message there and back; None when it did not come back.
     round_trip_ms: float | None
 
-    @property
-    def level(self) -> Level | None:
-        """The worst finding's level; None when there is none."""
-        return self.findings[0].level if self.findings else None
-
 
 def diagnose(executor: Executor, namespace: str) -> Diagnosis:
     """Ask the server about itself, and send one message through a queue of its own.

@@ -43,7 +43,7 @@ COMMANDS: tuple[ModuleType, ...] = (
 
 _EPILOG = (
     "exit codes: 0 all is well, 1 the answer is no, 2 wrong usage, 3 the server cannot be reached"
-    " or refuses, 130 interrupted"
+    " or refuses, or the output cannot be written, 130 interrupted"
 )
 
 
@@ -53,6 +53,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Without the command's name; None takes them from the process.
     """
+    chosen = _parsed(arguments)
+    if hasattr(sys.stdout, "reconfigure"):
+        # Messages hold any text, and a terminal's encoding may not.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return _run(chosen)
+    except BrokenPipeError:
+        # `... | head` has read enough.
+        _drop_output()
+        return NEGATIVE
+    except OSError as error:
+        _drop_output()
+        what = error.filename or "the output"
+        return _fail(f"error: cannot use {what}: {error.strerror or error}", UNREACHABLE)
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+
+
+def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="dramatiq-streams",
         description="See and mend the queues of dramatiq_streams.",
@@ -64,26 +83,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_parser(subparsers)
     chosen = parser.parse_args(arguments)
     for text in _texts(chosen):
-        if not text.isascii() and text.encode(errors="replace").decode() != text:
+        if text.encode(errors="replace").decode() != text:
             parser.error(f"{text!r} is not UTF-8")
-    if hasattr(sys.stdout, "reconfigure"):
-        # Messages hold any text, and a terminal's encoding may not.
-        sys.stdout.reconfigure(errors="backslashreplace")
+    return chosen
+
+
+def _run(chosen: argparse.Namespace) -> int:
     try:
         code = int(chosen.run(chosen))
-        sys.stdout.flush()
     except (InvalidOption, ImportError) as error:
         # What an import says is what a URL or an option needs: the extra `embedded`, for one.
         return _fail(f"error: {error}", USAGE)
     except (BrokerConnectionError, StreamsError) as error:
         return _fail(f"the server cannot be reached or refuses: {error}", UNREACHABLE)
-    except BrokenPipeError:
-        # `... | head` has read enough; Python would complain again when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return NEGATIVE
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
+    if sys.stdout is not None:  # as after `>&-`
+        sys.stdout.flush()
     return code
+
+
+def _drop_output() -> None:
+    """Forget what could not be printed: Python would complain again when it flushes at its end."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _texts(chosen: argparse.Namespace) -> Iterator[str]:

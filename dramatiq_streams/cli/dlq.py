@@ -24,9 +24,10 @@ from dramatiq_streams.cli.printing import (
     print_fields,
     print_json,
     print_page,
+    printable,
 )
 from dramatiq_streams.cli.views import call, letter_view
-from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome
+from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome, Reason
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.letters import Letter, LetterFilter
 from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
@@ -61,7 +62,9 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         "which", "All that is given has to be so; what is repeatable is one of these."
     ).add_argument
     add("--actor", action="append", default=[], metavar="NAME", help="of this actor; repeatable")
-    add("--reason", action="append", default=[], metavar="WORD", help="repeatable")
+    reasons = [reason.value for reason in Reason]
+    text = f"dead for this, repeatable: {', '.join(reasons)}"
+    add("--reason", action="append", choices=reasons, default=[], metavar="WORD", help=text)
     add(
         "--id",
         action="append",
@@ -110,12 +113,18 @@ def _show(arguments: argparse.Namespace) -> int:
     with opened(arguments) as place:
         now_ms = place.server_ms()
         views = [letter_view(letter, now_ms=now_ms) for _, letter in _found(place, arguments)]
+    ids = {view[name] for view in views for name in ("letter", "message_id")}
+    missing = [letter for letter in dict.fromkeys(arguments.id) if letter not in ids]
     if arguments.json:
-        print_json({"letters": views})
+        print_json({"letters": views, "missing": missing})
     else:
         for view in views:
             print_fields(view, now_ms=now_ms)
-    return FINE if views else NEGATIVE
+        for letter in missing:
+            print(f"{printable(letter)}: there is no such dead letter")
+        if not views and not missing:
+            print("There is no such dead letter.")
+    return FINE if views and not missing else NEGATIVE
 
 
 def _redrive(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 
 from dramatiq_streams.cli.amounts import duration_ms
 from dramatiq_streams.cli.place import FINE, NEGATIVE, add_place, opened
-from dramatiq_streams.cli.printing import duration, print_json
+from dramatiq_streams.cli.printing import duration, print_json, printable
 from dramatiq_streams.inspector import Inspector, WorkerState
 
 _NO_HEARTBEAT = "there is no heartbeat"
@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the subcommand; returns the exit code."""
     with opened(arguments) as place:
         inspector = Inspector(place.executor, place.namespace)
-        limits = {q.queue_name: arguments.within or q.lease_ms for q in place.queues}
+        within = arguments.within
+        limits = {q.queue_name: q.lease_ms if within is None else within for q in place.queues}
         found = {
             queue.queue_name: _best(
                 [w for w in inspector.workers(queue) if w.host == arguments.host],
@@ -59,7 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         print_json({**answer, "workers": workers})
     messages = ill or {"any queue": _NO_HEARTBEAT}
     for name, trouble in () if is_well else messages.items():
-        print(f"Host {arguments.host} has no well worker of {name}: {trouble}.", file=sys.stderr)
+        where = printable(f"Host {arguments.host} has no well worker of {name}")
+        print(f"{where}: {trouble}.", file=sys.stderr)
     return FINE if is_well else NEGATIVE
 
 

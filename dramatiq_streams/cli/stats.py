@@ -14,8 +14,8 @@ from dramatiq_streams.cli.printing import duration, print_json, print_table
 from dramatiq_streams.inspector import Inspector, QueueState
 
 _HEADINGS = (
-    "queue", "lane", "ready", "pending", "delayed", "dead", "oldest ready", "oldest pending",
-    "next due", "workers", "delivered/s",
+    "queue", "lane", "ready", "pending", "delayed", "dead", "cancelling", "oldest ready",
+    "oldest pending", "next due", "workers", "delivered/s",
 )  # fmt: skip
 
 
@@ -25,7 +25,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "stats",
         help="how much waits, runs, is delayed and is dead",
         description="Show how much waits, runs, is delayed and is dead, per queue and lane.",
-        epilog="Delivered per second needs a server that counts deliveries: Redis 7, or Valkey.",
+        epilog="Cancelling are the cancelled messages whose turn to be dropped is still to come;"
+        " until then they count as ready or pending. Delivered per second needs a server that"
+        " counts deliveries: Redis 7, or Valkey.",
     )
     add_place(parser)
     parser.add_argument(
@@ -91,6 +93,7 @@ def _rows(views: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
             view["pending"],
             view["delayed"],
             view["dead"],
+            view["cancelling"],
             _oldest(view["lanes"], "oldest_ready_age_ms"),
             _oldest(view["lanes"], "oldest_pending_age_ms"),
             duration(view["next_due_ms"]),
@@ -99,7 +102,7 @@ def _rows(views: Sequence[dict[str, Any]]) -> Iterator[Sequence[object]]:
         )
         for lane in view["lanes"]:
             ages = lane["oldest_ready_age_ms"], lane["oldest_pending_age_ms"]
-            amounts = lane["ready"], lane["pending"], "", ""
+            amounts = lane["ready"], lane["pending"], "", "", ""
             rest = *map(duration, ages), "", "", lane["delivered_per_s"]
             yield "", lane["lane"], *amounts, *rest
 

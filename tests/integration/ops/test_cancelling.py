@@ -57,6 +57,8 @@ def test_waiting_message_does_not_run_and_is_counted(
     assert result.code == 0
     assert result.json["messages"][0]["outcome"] == "cancelled"
     assert queue.entries("low") == [kept, message]  # not deleted before its turn
+    headings, row = run("stats").out.splitlines()[:2]
+    assert row[headings.index("cancelling") :][: len("cancelling")].strip() == "1"
     make_worker(broker)
     broker.join("default", timeout=5_000)
     assert done == ["kept"]

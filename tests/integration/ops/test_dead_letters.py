@@ -14,7 +14,7 @@ from redis import ConnectionPool
 
 from dramatiq_streams import StreamsBroker
 from dramatiq_streams.cli.amounts import rate_per_s
-from dramatiq_streams.dead_letters import DeadLetters, Outcome
+from dramatiq_streams.dead_letters import DeadLetters, Outcome, Reason
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.letters import LetterFilter
@@ -155,8 +155,26 @@ def test_what_is_shown_has_times_that_people_read(graveyard: Graveyard, run: Run
 def test_showing_what_is_not_there_is_a_negative_answer(
     letters: dict[str, str], run: RunCommand
 ) -> None:
-    assert run("dlq", "show", "--id", "nothing").code == 1
+    missing = run("dlq", "show", "--id", "nothing\x1b", "--id", letters["old"])
+    as_json = run("dlq", "show", "--id", "nothing", "--id", letters["old"], "--json")
+    none = run("dlq", "show", "--actor", "nobody")
+
+    assert (missing.code, as_json.code, none.code) == (1, 1, 1)
+    assert missing.out.splitlines()[-1] == r"nothing\x1b: there is no such dead letter"
+    assert as_json.json["missing"] == ["nothing"]
+    assert [letter["letter"] for letter in as_json.json["letters"]] == [letters["old"]]
+    assert none.out == "There is no such dead letter.\n"
     assert run("dlq", "show", "--id", letters["old"]).code == 0
+
+
+@pytest.mark.parametrize("action", ["ls", "show", "redrive", "purge", "export"])
+def test_reason_that_there_is_not_is_refused_with_those_that_there_are(
+    letters: dict[str, str], run: RunCommand, action: str
+) -> None:
+    result = run("dlq", action, "--reason", "bogus")
+
+    assert result.code == 2
+    assert [reason for reason in Reason if reason not in result.error] == []
 
 
 def test_redriven_message_runs_again_with_all_its_retries(

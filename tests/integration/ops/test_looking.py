@@ -195,6 +195,25 @@ def test_message_is_shown_wherever_it_is(broker: StreamsBroker, run: RunCommand)
     assert result.json["missing"] == ["nothing"]
 
 
+def test_fields_have_the_same_names_when_nothing_is_in_them(
+    broker: StreamsBroker, run: RunCommand
+) -> None:
+    waiting = broker.enqueue(new_message("waiting"))
+    delayed = broker.enqueue(new_message("delayed"), delay=60_000)
+
+    names = [
+        [
+            line.partition(":")[0]
+            for line in run("messages", "show", message.message_id).out.split("\n")
+        ]
+        for message in (waiting, delayed)
+    ]
+
+    assert names[0] == names[1]
+    assert "due_in" in names[0]
+    assert [name for name in names[0] if name.endswith("_ms")] == []
+
+
 def test_queue_of_several_has_to_be_named_for_a_list(
     broker: StreamsBroker, run: RunCommand
 ) -> None:

@@ -1,8 +1,12 @@
 """The probes: who is healthy, and what a doctor finds."""
 
+import re
+from inspect import getsource
+
 import pytest
 
-from dramatiq_streams import StreamsBroker
+from dramatiq_streams import StreamsBroker, checks
+from dramatiq_streams.cli import doctor
 from tests.conftest import MakeWorker, StartServer
 from tests.contract.queue_state import QueueState, new_message
 from tests.integration.ops.conftest import RunCommand
@@ -121,3 +125,41 @@ def test_doctor_tells_when_no_message_can_be_stored(
     assert result.code == 2
     assert result.json["findings"][0]["code"] == "round-trip"
     assert result.json["round_trip_ms"] is None
+
+
+def test_limit_of_no_time_at_all_is_a_limit(
+    broker: StreamsBroker, queue: QueueState, run: RunCommand
+) -> None:
+    broker.enqueue(new_message())
+    queue.client.zadd(queue.keys.consumers, {"somewhere:7:abc": queue.now_ms() - 1_000})
+    queue.client.hset(queue.keys.connections, "somewhere:7:abc", "5 f20 a0")
+
+    limits = [["--within", "0s"], ["--within", "1ms"], []]
+
+    assert [run("health", "--host", "somewhere", *limit).code for limit in limits] == [1, 1, 0]
+
+
+def test_finding_that_is_accepted_is_shown_and_decides_nothing(
+    start_server: StartServer, run: RunCommand
+) -> None:
+    server = start_server(config=["maxmemory 100mb", "maxmemory-policy allkeys-lru"])
+    others = ["--accept", "version", "--accept", "persistence"]
+
+    kept = run("doctor", "--url", server.admin_url, *others)
+    accepted = run("doctor", "--url", server.admin_url, *others, "--accept", "eviction")
+    told = run("doctor", "--url", server.admin_url, "--accept", "persistence", "--json")
+
+    assert (kept.code, accepted.code, told.code) == (2, 0, 2)
+    assert "\nerror: At its maxmemory" in kept.out
+    assert "\naccepted: At its maxmemory" in accepted.out
+    assert {f["code"]: f["accepted"] for f in told.json["findings"] if f["code"] != "version"} == {
+        "eviction": False,
+        "persistence": True,
+    }
+
+
+def test_every_finding_about_a_server_can_be_accepted() -> None:
+    codes = re.findall(r"Level\.\w+(?: if \w+ else Level\.\w+)?,\s+\"([\w-]+)\"", getsource(checks))
+
+    assert len(codes) > 3
+    assert sorted(codes) == list(doctor.ACCEPTABLE)

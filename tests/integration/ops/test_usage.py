@@ -23,6 +23,8 @@ from tests.support.servers import Server
         ["stats", "--queue", "a b"],
         ["stats", "--lanes", "a,a"],
         ["stats", "--interval", "soon"],
+        ["doctor", "--accept", "nonsense"],
+        ["doctor", "--accept", "round-trip"],
         ["stats", "--import", "no_such_module"],
         ["messages", "ls", "--queue", "q", "--lanes", "high", "--after", "nonsense"],
         ["messages", "ls", "--limit", "0"],
@@ -167,6 +169,41 @@ def test_command_is_installed_and_stops_quietly_when_its_reader_does(
         code = process.wait(20)
 
     assert (code, error) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "codes", "error"),
+    [
+        ("| true", {0, 1}, ""),  # 0 if it is quicker than `true` ends
+        ("> /dev/full", {3}, "dramatiq-streams: error: cannot use the output: No space left"),
+        (">&-", {0}, ""),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_traceback(
+    *,
+    broker: StreamsBroker,
+    server: Server,
+    namespace: str,
+    redirection: str,
+    codes: set[int],
+    error: str,
+) -> None:
+    broker.enqueue(new_message())
+    program = "import sys; from dramatiq_streams.cli import main; sys.exit(main())"
+    place = f"--url {server.url} --namespace {namespace}"
+    command = f"{sys.executable} -c '{program}' stats {place} {redirection}"
+
+    ended = subprocess.run(
+        ["bash", "-c", f"{command}; exit ${{PIPESTATUS[0]}}"], capture_output=True, text=True
+    )
+
+    assert ended.returncode in codes
+    assert ended.stderr.startswith(error)
+    assert len(ended.stderr.splitlines()) == bool(error)
+
+
+def test_number_that_is_too_small_is_told_what_is_allowed(run: RunCommand) -> None:
+    assert "'0' is no number of seconds above 0" in run("stats", "--interval", "0").error
 
 
 def test_module_can_set_the_encoder_first(
