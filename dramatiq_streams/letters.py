@@ -32,6 +32,8 @@ class Letter:
     body: bytes = field(repr=False)
     #: None when the body is no message, or written by an encoder that is not set here.
     message: Message[Any] | None = field(repr=False)
+    #: The unique key that it had, and has again when it is redriven.
+    unique_key: str | None = None
 
     @classmethod
     def parse(cls, queue_name: str, letter_id: bytes, fields: Mapping[bytes, bytes]) -> Letter:
@@ -51,6 +53,7 @@ class Letter:
             deliveries=int(deliveries) if _COUNT.match(deliveries) else 0,
             body=body,
             message=_decoded(body),
+            unique_key=text(b"u").partition(":")[2] or None,
         )
 
     @property

@@ -121,10 +121,10 @@ class Watch:
         self._events.tell(Event.POISONED, queue_name, count=recovered.dead_lettered)
         if recovered.released or recovered.dead_lettered:
             self.logger.warning(
-                "Recovered %d messages of queue %r from dead workers; %d more were delivered"
-                " too often and are dead letters now.",
-                recovered.released,
+                "Messages of queue %r recovered from dead workers: %d; dead letters now, because"
+                " they were delivered too often: %d.",
                 queue_name,
+                recovered.released,
                 recovered.dead_lettered,
             )
 
@@ -198,8 +198,8 @@ class Watch:
         self._events.tell(Event.POISONED, queue_name, count=freed.dead_lettered)
         if freed.released or freed.dead_lettered:
             self.logger.warning(
-                "Consumer %r of queue %r %s: %d of its messages are free again, %d were delivered"
-                " too often and are dead letters now.",
+                "Consumer %r of queue %r %s. Its messages that are free again: %d; dead letters"
+                " now, because they were delivered too often: %d.",
                 consumer,
                 queue_name,
                 why,

@@ -26,8 +26,9 @@ from dramatiq_streams.cli.printing import (
     print_page,
     printable,
 )
+from dramatiq_streams.cli.rehearsal import Rehearsal
 from dramatiq_streams.cli.views import call, letter_view
-from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome, Reason
+from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome, Reason, Redrive
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.letters import Letter, LetterFilter
 from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
@@ -131,23 +132,26 @@ def _redrive(arguments: argparse.Namespace) -> int:
     _require_choice(arguments)
     counts = {"matched": 0, "redriven": 0, "gone": 0, "held": 0}
     with opened(arguments) as place, _accounted(counts):
+        rehearsal = Rehearsal(place) if arguments.dry_run else None
         for letters, letter in islice(_found(place, arguments), arguments.limit):
-            if arguments.rate and counts["matched"] and not arguments.dry_run:
+            if arguments.rate and counts["matched"] and not rehearsal:
                 time.sleep(1 / arguments.rate)
             counts["matched"] += 1
-            if not arguments.dry_run:
-                done = letters.redrive(letter)
+            done = rehearsal.redrive(letter) if rehearsal else letters.redrive(letter)
+            if done.outcome is Outcome.HELD:
+                _tell_held(letter, done, is_dry=arguments.dry_run)
+            if done.outcome is Outcome.HELD or not rehearsal:
                 counts[_COUNTED[done.outcome]] += 1
-                if done.outcome is Outcome.HELD:
-                    print(
-                        f"dramatiq-streams: letter {letter.letter_id} of queue {letter.queue!r}"
-                        f" stays: message {done.holder} has its unique key.",
-                        file=sys.stderr,
-                    )
     deed = "would be sent again" if arguments.dry_run else "sent again"
-    number = counts["matched" if arguments.dry_run else "redriven"]
+    number = counts["matched"] - counts["held"] - counts["gone"]
     _report(arguments, counts, f"{counted(number, 'dead letter')} {deed}.")
     return NEGATIVE if counts["held"] else FINE
+
+
+def _tell_held(letter: Letter, done: Redrive, *, is_dry: bool) -> None:
+    stays, then = ("would stay", " by then") if is_dry else ("stays", "")
+    text = f"letter {letter.letter_id} of queue {letter.queue!r} {stays}: message {done.holder}"
+    print(f"dramatiq-streams: {printable(text)} has its unique key{then}.", file=sys.stderr)
 
 
 def _purge(arguments: argparse.Namespace) -> int:

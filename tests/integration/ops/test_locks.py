@@ -357,6 +357,34 @@ def test_letter_that_stays_is_reported_by_redrive(
     assert unique_keys.client.xlen(unique_keys.keys.dead) == 1
 
 
+def test_dry_run_of_a_redrive_tells_what_would_stay_as_the_run_does(
+    work: dramatiq.Actor[Any, Any],
+    broker: StreamsBroker,
+    unique_keys: UniqueKeys,
+    run: RunCommand,
+) -> None:
+    work.send(1)
+    numbers = (1, 2, 2, 3)
+    messages = [work.message(number) for number in numbers]
+    for number, message in zip(numbers, messages, strict=True):
+        fields: Any = {"m": message.encode(), "reason": "failed", "u": f"t0:work:{number}"}
+        unique_keys.client.xadd(unique_keys.keys.dead, fields)
+
+    tried = run("dlq", "redrive", "--all", "--dry-run")
+    as_json = run("dlq", "redrive", "--all", "--dry-run", "--json").json
+    kept = unique_keys.client.xlen(unique_keys.keys.dead)
+    done = run("dlq", "redrive", "--all")
+
+    assert (tried.code, done.code) == (1, 1)
+    assert tried.out == "2 dead letters would be sent again.\n"
+    assert done.out == "2 dead letters sent again.\n"
+    assert as_json == {"matched": 4, "redriven": 0, "gone": 0, "held": 2, "dry_run": True}
+    assert (kept, unique_keys.client.xlen(unique_keys.keys.dead)) == (4, 2)
+    told = tried.error.replace("would stay", "stays").replace(" by then", "")
+    assert told == done.error
+    assert f"message {messages[1].message_id} has its unique key" in done.error
+
+
 def test_queue_of_unique_messages_is_looked_at_like_any_other(
     work: dramatiq.Actor[Any, Any], run: RunCommand
 ) -> None:
