@@ -6,10 +6,12 @@ Handing out tokens that grow is another's business; connections and transactions
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from .errors import InvalidOption
@@ -65,22 +67,22 @@ class VersionedTable:
 
         Args:
             connection: A `sqlite3.Connection` or a `psycopg.Connection`.
-            row: A value for each key and value column.
+            row: A value for each key and value column; in a key column neither None nor NaN, which
+                no database takes for the same as itself.
             token: That under which the caller works, from 1 to 2**63 - 1.
 
         Returns:
             Whether it was written; False: somebody with a newer token has written it before.
 
         Raises:
-            InvalidOption: The row lacks a column or has one too many, or the token or the
+            InvalidOption: The row lacks a column or has one too many, or it, the token or the
                 connection is not possible.
         """
         self._check_row(row)
         if not isinstance(token, int) or isinstance(token, bool) or not 0 < token <= LARGEST_TOKEN:
             raise InvalidOption.of("token", token, "a whole number from 1 to 2**63 - 1")
         parameters = [*(row[column] for column in (*self.keys, *self.values)), token]
-        statement = self.statement(_placeholder(connection))
-        cursor = connection.execute(statement, parameters)
+        cursor = self._executed(connection, parameters)
         try:
             return bool(cursor.rowcount == 1)
         finally:
@@ -111,13 +113,46 @@ class VersionedTable:
             f" WHERE COALESCE(held.{version}, 0) <= excluded.{version}"
         )
 
+    def _executed(self, connection: Any, parameters: list[Any]) -> Any:
+        """The cursor that has executed the statement."""
+        if isinstance(connection, sqlite3.Connection):
+            self._check_case()
+            return connection.execute(self.statement("?"), parameters)
+        psycopg = sys.modules.get("psycopg")  # Not imported for SQLite's sake.
+        if psycopg is None or not isinstance(connection, psycopg.Connection):
+            allowed = "a sqlite3.Connection or psycopg.Connection"
+            raise InvalidOption.of("connection", connection, allowed)
+        if connection.pgconn.pipeline_status:
+            raise InvalidOption(
+                "A pipeline does not say at once whether a row was written: end it."
+            )
+        raw = getattr(psycopg, "RawCursor", None)
+        if raw is not None and issubclass(connection.cursor_factory, raw):
+            # It would have parameters be called $1 and so on: one of the ordinary kind, then.
+            return psycopg.Cursor(connection).execute(self.statement("%s"), parameters)
+        return connection.execute(self.statement("%s"), parameters)
+
     @property
     def _columns(self) -> list[str]:
         return [*self.keys, *self.values, self.version]
 
+    def _check_case(self) -> None:
+        """SQLite takes `Version` for the same column as `version`, and would set it twice."""
+        seen: dict[str, str] = {}
+        for name in self._columns:
+            other = seen.setdefault(name.lower() if name.isascii() else name, name)
+            if other != name:
+                raise InvalidOption(
+                    f"Columns {other!r} and {name!r} of table {self.name!r} are one in SQLite."
+                )
+
     def _check_row(self, row: Mapping[str, Any]) -> None:
+        if not isinstance(row, Mapping):
+            raise InvalidOption.of("row", row, "a mapping of columns to values, as a dict")
         wanted = {*self.keys, *self.values}
         if row.keys() == wanted:
+            for column in self.keys:
+                _check_key(column, row[column])
             return
         wrong = [f"{name!r} is missing" for name in sorted(wanted - row.keys())]
         wrong += [f"{name!r} is unknown" for name in sorted(row.keys() - wanted, key=str)]
@@ -127,22 +162,21 @@ class VersionedTable:
         )
 
 
-def _placeholder(connection: object) -> str:
-    """How *connection* marks a parameter; psycopg is not imported for it."""
-    if isinstance(connection, sqlite3.Connection):
-        return "?"
-    psycopg = sys.modules.get("psycopg")
-    if psycopg is not None and isinstance(connection, psycopg.Connection):
-        if connection.pgconn.pipeline_status:
-            raise InvalidOption(
-                "A pipeline does not say at once whether a row was written: end it."
-            )
-        return "%s"
-    raise InvalidOption.of("connection", connection, "a sqlite3.Connection or psycopg.Connection")
+def _check_key(column: str, value: object) -> None:
+    is_nan = (isinstance(value, float) and math.isnan(value)) or (
+        isinstance(value, Decimal) and value.is_nan()
+    )
+    if value is None or is_nan:
+        raise InvalidOption(
+            f"A row cannot have {value!r} in its key column {column!r}: it would be another row"
+            " each time, and no token would guard it."
+        )
 
 
 def _check_name(name: object) -> None:
-    length = len(name.encode("utf-8", "surrogatepass")) if isinstance(name, str) else 0
-    if not 1 <= length <= _LONGEST_NAME_BYTES or "\0" in str(name):
-        allowed = f"1 to {_LONGEST_NAME_BYTES} bytes, without a zero byte"
+    # Half a character, which UTF-8 does not have, is what "ignore" leaves out.
+    encoded = name.encode(errors="ignore") if isinstance(name, str) else b""
+    is_whole = encoded.decode() == name and b"\0" not in encoded
+    if not is_whole or not 1 <= len(encoded) <= _LONGEST_NAME_BYTES:
+        allowed = f"1 to {_LONGEST_NAME_BYTES} bytes in UTF-8, without a zero byte"
         raise InvalidOption(f"No table or column can be called {name!r}: a name has {allowed}.")

@@ -152,6 +152,25 @@ def test_any_kind_of_row_that_psycopg_can_return_will_do(postgres: Postgres) -> 
         assert ROWS.write(connection, {"id": 1, "value": "x"}, token=TOKEN)
 
 
+@pytest.mark.parametrize("kind", [psycopg.ClientCursor, psycopg.RawCursor])
+def test_cursors_that_write_parameters_in_their_own_way_will_do(
+    postgres: Postgres, kind: Any
+) -> None:
+    with psycopg.connect(postgres.dsn, cursor_factory=kind) as connection:
+        connection.execute(
+            'CREATE TABLE raw_rows (id INTEGER PRIMARY KEY, "v%s" TEXT, version BIGINT)'
+        )
+        table = VersionedTable("raw_rows", keys=["id"], values=["v%s"])
+
+        accepted = [
+            table.write(connection, {"id": 1, "v%s": "$1 %s"}, token=token) for token in (2, 2, 1)
+        ]
+
+        assert accepted == [True, True, False]
+        assert connection.execute("SELECT * FROM raw_rows").fetchall() == [(1, "$1 %s", 2)]
+        connection.rollback()
+
+
 def test_pipeline_is_refused_since_it_cannot_tell_what_was_written(postgres: Postgres) -> None:
     told = pytest.raises(InvalidOption, match="A pipeline does not say at once")
     with psycopg.connect(postgres.dsn) as connection, connection.pipeline(), told:

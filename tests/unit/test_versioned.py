@@ -1,5 +1,8 @@
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ PAGES = VersionedTable("pages", keys=["url"], values=["title"], version="token")
         ({"values": [7]}, "No table or column can be called 7"),
         ({"values": ["a\0b"]}, "without a zero byte"),
         ({"name": "ö" * 32}, "a name has 1 to 63 bytes"),
+        ({"name": "\ud800"}, r"No table or column can be called '\\ud800'"),
+        ({"keys": ["a\udfffb"]}, "a name has 1 to 63 bytes in UTF-8"),
         ({"schema": ""}, "No table or column can be called ''"),
     ],
 )
@@ -42,6 +47,43 @@ def test_row_of_other_columns_is_refused_by_their_names() -> None:
 
     with pytest.raises(InvalidOption, match=told):
         PAGES.write(object(), {"url": "u", "tilte": "t"}, token=1)
+
+
+@pytest.mark.parametrize("row", [None, [("url", "u"), ("title", "t")], "url", 7])
+def test_row_that_is_no_mapping_is_refused(row: Any) -> None:
+    with pytest.raises(InvalidOption, match=r"row=.* is not possible: row must be a mapping"):
+        PAGES.write(object(), row, token=1)
+
+
+@pytest.mark.parametrize(
+    "value", [None, float("nan"), Decimal("NaN"), Decimal("sNaN"), -float("nan")], ids=repr
+)
+def test_key_that_no_database_finds_again_is_refused_and_its_column_named(value: Any) -> None:
+    table = VersionedTable("pages", keys=["site", "url"], values=["title"])
+    row = {"site": "s", "url": value, "title": None}
+
+    with pytest.raises(InvalidOption, match=r"key column 'url'.* no token would guard it"):
+        table.write(object(), row, token=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"values": ["Version"]}, "'Version' and 'version' of table 't' are one"),
+        ({"keys": ["k", "K"], "values": []}, "'k' and 'K' of table 't' are one"),
+    ],
+)
+def test_columns_that_are_one_in_sqlite_are_refused_there(
+    options: dict[str, Any], told: str
+) -> None:
+    given: dict[str, Any] = {"keys": ["k"], **options}
+    table = VersionedTable("t", **given)
+    row = dict.fromkeys([*table.keys, *table.values], 1)
+
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("CREATE TABLE t (k PRIMARY KEY, version INTEGER)")
+        with pytest.raises(InvalidOption, match=told):
+            table.write(connection, row, token=1)
 
 
 def test_connection_of_another_library_is_refused() -> None:
