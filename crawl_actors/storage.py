@@ -82,7 +82,7 @@ class SqliteStorage:
                 "FROM pages WHERE crawl_id = ?",
                 (crawl_id,),
             ).fetchone()
-            statuses = _counts(connection, "status", crawl_id)
+            statuses = _counts(connection, "status", crawl_id, where="error IS NULL")
             errors = _counts(connection, "error", crawl_id)
         return Summary(
             pages=pages,
@@ -157,9 +157,12 @@ def _write(file: TextIO, lines: Iterator[str]) -> int:
     return count
 
 
-def _counts(connection: sqlite3.Connection, column: str, crawl_id: str) -> dict[Any, int]:
+def _counts(
+    connection: sqlite3.Connection, column: str, crawl_id: str, *, where: str = "TRUE"
+) -> dict[Any, int]:
     rows = connection.execute(
-        f"SELECT {column}, count(*) FROM pages WHERE crawl_id = ? AND {column} IS NOT NULL "
+        f"SELECT {column}, count(*) FROM pages "
+        f"WHERE crawl_id = ? AND {column} IS NOT NULL AND {where} "
         f"GROUP BY {column} ORDER BY {column}",
         (crawl_id,),
     )

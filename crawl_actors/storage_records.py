@@ -78,7 +78,7 @@ class PageRecord:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Sums over one crawl: pages per status and per kind of error, bytes of decoded bodies.
+    """Sums over one crawl: pages per kind of error, the others per status, bytes of decoded bodies.
 
     *first_ms* and *last_ms* are the instants of the first and last fetch, None without pages.
     """

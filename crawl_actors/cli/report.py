@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from crawl_actors.running import RunResult
+from crawl_actors.running.display import counted
 
 
 def print_summary(result: RunResult, *, console: Console) -> None:
@@ -35,7 +36,7 @@ def _table(result: RunResult) -> Table:
     table.add_row("seconds", f"{seconds:.1f}", "this run")
     if seconds > 0:
         rate = result.run_pages / seconds
-        table.add_row("per second", f"{rate:.1f}", f"this run: {result.run_pages} URLs")
+        table.add_row("per second", f"{rate:.1f}", f"this run: {counted(result.run_pages, 'URL')}")
     return table
 
 

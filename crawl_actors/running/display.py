@@ -50,14 +50,20 @@ def finished_pages(progress: Progress) -> int:
     return sum(count for name, count in progress.counts.items() if name != "bytes")
 
 
+def counted(number: int, word: str) -> str:
+    """*number* and *word*, in the plural unless there is one: `1 page`, `0 pages`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
 def describe(progress: Progress, *, rate: float) -> str:
     """*progress* in one line."""
     counts = progress.counts
-    others = {"redirect": "redirects", "failed": "failed", "excluded": "excluded"}
+    redirects = counts.get("redirect", 0)
     return " · ".join(
         [
-            f"{counts.get('ok', 0)} pages",
-            *(f"{counts[name]} {word}" for name, word in others.items() if counts.get(name)),
+            counted(counts.get("ok", 0), "page"),
+            *([counted(redirects, "redirect")] if redirects else []),
+            *(f"{counts[name]} {name}" for name in ("failed", "excluded") if counts.get(name)),
             f"{progress.open} to do",
             f"{rate:.1f} a second",
         ]

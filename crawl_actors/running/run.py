@@ -14,7 +14,7 @@ from rich.console import Console
 from crawl_actors.actors.sending import fetches
 from crawl_actors.frontier import Claim, Frontier
 from crawl_actors.requirements import require_server
-from crawl_actors.running.display import Display
+from crawl_actors.running.display import Display, counted
 from crawl_actors.running.folder import CrawlFile, RunFolder
 from crawl_actors.running.options import RunOptions, RunResult, UsageError
 from crawl_actors.running.orphans import Orphans, PagesStuck
@@ -110,7 +110,7 @@ class _Run:
             self._frontier(given_up).delete()
         if has_begun:
             progress = frontier.progress()
-            display.say(f"Continuing an unfinished crawl: {progress.open} URLs are to do.")
+            display.say(f"Continuing an unfinished crawl: {counted(progress.open, 'URL')} to do.")
         elif self.crawl.state == "running":
             raise UsageError(
                 f"{self.folder.path} holds an unfinished crawl, but its state is not on this"

@@ -1,6 +1,7 @@
 """`crawl-actors run`: what it leaves in the directory, and how it ends."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,6 +82,7 @@ def test_page_without_links_is_a_whole_crawl(make_site: MakeSite, start_run: Sta
 
     assert run.wait() == 0
     assert stored(run.out).keys() == {"/"}
+    assert re.search(r"this run: 1 URL\b", run.log)
 
 
 def test_crawl_without_a_single_page_has_failed(make_site: MakeSite, start_run: StartRun) -> None:

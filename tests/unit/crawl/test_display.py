@@ -1,6 +1,7 @@
 import logging
 import re
 import sys
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -18,7 +19,14 @@ PROGRESS = Progress(
 def test_progress_is_one_line_without_empty_parts() -> None:
     line = describe(PROGRESS, rate=12.34)
 
-    assert line == "4 pages · 1 redirects · 1 failed · 3 to do · 12.3 a second"
+    assert line == "4 pages · 1 redirect · 1 failed · 3 to do · 12.3 a second"
+
+
+def test_one_page_is_no_plural_and_no_page_is() -> None:
+    one = replace(PROGRESS, counts={"ok": 1, "redirect": 2, "excluded": 1})
+
+    assert describe(one, rate=1) == "1 page · 2 redirects · 1 excluded · 3 to do · 1.0 a second"
+    assert describe(replace(one, counts={}), rate=1).startswith("0 pages · 3 to do")
 
 
 def test_bytes_are_no_pages() -> None:

@@ -111,7 +111,7 @@ def test_the_sums_are_those_of_one_crawl(storage: SqliteStorage) -> None:
 
     assert storage.summary("c") == Summary(
         pages=4,
-        statuses={200: 2, 404: 1},
+        statuses={200: 1, 404: 1},
         bytes=16,
         errors={"timeout": 1, "too_large": 1},
         first_ms=50,
