@@ -14,7 +14,7 @@ from dramatiq_streams import clock
 from dramatiq_streams.broker import StreamsBroker
 from dramatiq_streams.cli.amounts import count, duration_ms
 from dramatiq_streams.cli.place import FINE, NEGATIVE, Place, add_place, connections_to, opened
-from dramatiq_streams.cli.printing import counted, print_json, print_table
+from dramatiq_streams.cli.printing import counted, print_json, print_table, printable
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.migration.layout import State
@@ -142,7 +142,8 @@ def _migrate(
 ) -> int:
     surveys = [source.survey(name) for name in dict.fromkeys(names) or source.queue_names()]
     if not arguments.json:
-        print(f"From namespace {source.layout.namespace} to namespace {place.namespace}:")
+        old, new = printable(source.layout.namespace), printable(place.namespace)
+        print(f"From namespace {old} to namespace {new}:")
         print_table(("queue", "state", "there", "held", "in transit"), _plan_rows(surveys))
     unknown = _unknown(surveys, place) if names else []
     progress = _Progress()
