@@ -12,8 +12,15 @@ from dramatiq.message import Message
 
 from .bodies import parsed
 
-#: What Retries and the Worker have left in a message; without them it begins anew.
-SPENT_OPTIONS = ("retries", "traceback", "requeue_timestamp", "eta")
+#: What Retries, the Worker and Idempotency have left in a message; without it, it begins anew.
+SPENT_OPTIONS = (
+    "retries",
+    "traceback",
+    "requeue_timestamp",
+    "eta",
+    "idempotency_deferrals",
+    "idempotency_deliveries",
+)
 
 _COUNT = re.compile(r"[0-9]{1,18}\Z")
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 #: The most bits of one call, so that the server is never kept from others for long.
 _MOST_BITS = 5_000
 
+#: Above it a filter has a single bit for a key, or less, and soon none that is not set.
+_LARGEST_ERROR_RATE = 0.5
+
 #: pottery's hashes have 32 bits, so more bits than that would never be used.
 _MOST_FILTER_BITS = 2**32
 
@@ -42,7 +45,7 @@ class BloomClaims:
         name: Two sets with the same name in one namespace are the same set.
         capacity: For how many keys it is made; the same for all who use it.
         error_rate: How many keys that are new are refused all the same once it is full: 0.001 for
-            one in a thousand. The same for all who use it.
+            one in a thousand, 0.5 at most. The same for all who use it.
         namespace: Begins the set's keys; default `dramatiq-streams`. Only beside a client.
 
     Raises:
@@ -60,8 +63,9 @@ class BloomClaims:
     ) -> None:
         if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
             raise InvalidOption.of("capacity", capacity, "a whole number of keys, at least 1")
-        if not isinstance(error_rate, float) or not 0 < error_rate < 1:
-            raise InvalidOption.of("error_rate", error_rate, "between 0 and 1, as 0.001")
+        if not isinstance(error_rate, float) or not 0 < error_rate <= _LARGEST_ERROR_RATE:
+            allowed = f"above 0 and at most {_LARGEST_ERROR_RATE}, as 0.001"
+            raise InvalidOption.of("error_rate", error_rate, allowed)
         self._place = Place(server, name, namespace=namespace)
         self._key = bloom_key(self._place.namespace, name)
         self._filter = _Filter(num_elements=capacity, false_positives=error_rate)
@@ -150,4 +154,5 @@ class _Filter(BloomFilterABC):
         return super()._bit_offsets(json.dumps(value))
 
     def _num_bits_set(self) -> int:
-        return self.bits_set()
+        # Nobody can tell how many keys have set all of them: as many at least as all but one.
+        return min(self.bits_set(), self.size() - 1)

@@ -314,6 +314,9 @@ def test_of_callers_of_a_bloom_filter_at_the_same_time_one_gets_each_key(
         ({"capacity": 1.5}, "capacity=1.5 is not possible"),
         ({"error_rate": 0.0}, "error_rate=0.0 is not possible"),
         ({"error_rate": 1}, "error_rate=1 is not possible"),
+        ({"error_rate": 0.51}, "error_rate=0.51 is not possible: .* above 0 and at most 0.5"),
+        ({"error_rate": 0.95}, "error_rate=0.95 is not possible"),
+        ({"error_rate": float("nan")}, "error_rate=nan is not possible"),
         ({"capacity": 10**9}, r"would need 14,377,587,567 bits, and 2\*\*32 are the most"),
     ],
 )
@@ -322,6 +325,18 @@ def test_impossible_bloom_filter_is_refused(
 ) -> None:
     with pytest.raises(InvalidOption, match=told):
         BloomClaims(client, "links", **{"capacity": 100, **options})
+
+
+@pytest.mark.parametrize("error_rate", [0.5, 0.001])
+def test_bloom_filter_of_which_all_bits_are_set_can_be_counted(
+    client: redis.Redis, namespace: str, error_rate: float
+) -> None:
+    with BloomClaims(
+        client, "links", capacity=1, error_rate=error_rate, namespace=namespace
+    ) as bloom:
+        bloom.claim(str(number) for number in range(100))
+
+        assert 0 <= bloom.count() < 100
 
 
 def test_impossible_keys_of_a_bloom_filter_are_refused(bloom: BloomClaims) -> None:

@@ -11,6 +11,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 
 from dramatiq_streams.events import Event
+from dramatiq_streams.letters import LetterFilter
 from dramatiq_streams.middleware.idempotency.deferring import DEFERRALS, DELIVERIES
 from dramatiq_streams.middleware.idempotency.masters import Masters
 from dramatiq_streams.middleware.idempotency.redlock import Redlock
@@ -172,6 +173,27 @@ def test_retry_of_a_message_that_was_deferred_begins_anew(
     broker.join("default", timeout=10_000)
 
     assert [counts.keys() & each.keys() for each in options] == [set(), set()]
+
+
+def test_redriven_message_has_all_its_deliveries_again(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker
+) -> None:
+    broker = make_idempotent(broker={"max_deliveries": 2})
+    ran: list[str] = []
+    actor = declared(ran.append, broker=broker, actor_name="fetch", idempotency_key="{object}")
+    # As it is after two deliveries to workers that died, each followed by a deferral.
+    actor.send_with_options(args=("a",), kwargs={}, **{DEFERRALS: 2, DELIVERIES: 2})
+    make_worker(broker)
+    wait_until(lambda: broker.letters, message="it is a dead letter")
+    assert ran == []
+
+    dead_letters = broker._process.dead_letters
+    (letter,) = dead_letters.letters("default", LetterFilter())
+    assert b"idempotency_de" not in (letter.revived() or b"")
+    dead_letters.redrive(letter)
+
+    broker.join("default", timeout=10_000)
+    assert ran == ["a"]
 
 
 def test_busy_message_can_be_skipped(

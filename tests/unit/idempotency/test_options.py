@@ -8,7 +8,7 @@ from dramatiq.middleware import AgeLimit, Callbacks, Pipelines, Retries, TimeLim
 from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 
-from dramatiq_streams import InvalidIdempotency, InvalidOption, NoFencingToken, StreamsBroker
+from dramatiq_streams import InvalidIdempotency, NoFencingToken, StreamsBroker
 from dramatiq_streams.middleware import (
     Idempotency,
     current_fencing_token,
@@ -39,10 +39,11 @@ HOUR_MS = 3_600_000
         ({"masters": []}, "masters=[]"),
         ({"masters": "redis://localhost"}, "masters='redis://localhost'"),
         ({"masters": ["redis://localhost:1"] * 2}, "twice"),
+        ({"masters": [1]}, "1"),
     ],
 )
 def test_option_that_is_not_possible_is_named(options: dict[str, Any], named: str) -> None:
-    with pytest.raises(InvalidOption) as raised:
+    with pytest.raises(InvalidIdempotency) as raised:
         Idempotency(**options)
 
     assert named in str(raised.value)
