@@ -1,6 +1,7 @@
 """Lock servers that are cut off, are slow, or answer too late or not at all."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -77,6 +78,49 @@ def test_all_masters_slow_within_their_timeout_is_in_order(
         proxy.delay_replies(0.03)
 
     hold_often(masters, 5)
+
+
+def test_many_threads_share_the_way_to_masters_that_are_far_away(
+    lockers: LockServers, proxies: list[FaultyProxy]
+) -> None:
+    masters = lockers.masters(*(proxy.url for proxy in proxies), master_timeout=PATIENT_MS)
+    is_free(masters, KEY)
+    for proxy in proxies:
+        proxy.delay_replies(0.1)
+
+    def hold(number: int) -> None:
+        mine = lock(masters, f"{KEY}:{number}", lease_ms=60_000)
+        assert timed_acquire(mine)
+        assert mine.extend()
+        mine.release()
+
+    with ThreadPoolExecutor(16) as executor:  # one after the other they would need 1.6 seconds
+        list(executor.map(hold, range(64)))
+
+    for proxy in proxies:
+        proxy.heal()
+    lockers.wait_until_empty()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_many_locks_are_extended_together(
+    lockers: LockServers, proxies: list[FaultyProxy], size: int
+) -> None:
+    masters = lockers.masters(*(proxy.url for proxy in proxies[:size]), master_timeout=PATIENT_MS)
+    locks = [lock(masters, f"{KEY}:{number}", lease_ms=60_000) for number in range(32)]
+    assert all(timed_acquire(each) for each in locks)
+    for proxy in proxies:
+        proxy.delay_replies(0.1)
+
+    started = time.monotonic()
+    assert Redlock.extend_all(locks, masters=masters) == [True] * 32
+
+    assert time.monotonic() - started < 1  # one after the other: 3.2 seconds
+    for proxy in proxies:
+        proxy.heal()
+    for each in locks:
+        each.release()
+    lockers.wait_until_empty()
 
 
 @pytest.mark.parametrize("size", [1, 3])

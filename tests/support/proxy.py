@@ -6,6 +6,7 @@ import re
 import socket
 import socketserver
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -91,7 +92,11 @@ class FaultyProxy:
     def delay_replies(
         self, seconds: float, *, pattern: bytes = b"", times: int = 1_000_000
     ) -> None:
-        """Hold back the replies to matching requests, by default to all, until `heal`."""
+        """Hold back the replies to matching requests, by default to all, until `heal`.
+
+        Each comes *seconds* after its request, as from a server that is far away: what is sent in
+        one go is answered in one go.
+        """
         self._add(_Fault("delay", re.compile(pattern, re.DOTALL), times, seconds))
 
     def throttle(self, bytes_per_second: float) -> None:
@@ -181,7 +186,8 @@ class _Connection:
     proxy: FaultyProxy
     client: socket.socket
     server: socket.socket
-    _awaited: deque[_Fault | None] = field(default_factory=deque)
+    #: The fault of each request that was passed on, and when that was.
+    _awaited: deque[tuple[_Fault | None, float]] = field(default_factory=deque)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
@@ -210,17 +216,17 @@ class _Connection:
                 fault = self.proxy.fault_for(request)
                 if fault is not None and fault.kind == "drop_before":
                     return
-                self._awaited.append(fault)
+                self._awaited.append((fault, time.monotonic()))
                 self.server.sendall(request)
 
     def _pump_replies(self) -> None:
         with self.server.makefile("rb") as stream:
             while reply := read_frame(stream):
                 is_push = reply.startswith(b">")  # belongs to no request
-                fault = None if is_push else self._awaited.popleft()
+                fault, since = (None, 0.0) if is_push else self._awaited.popleft()
                 if fault is not None and fault.kind == "drop_reply":
                     return
-                if fault is not None and self._ended.wait(fault.seconds):
+                if fault is not None and self._ended.wait(_seconds_left(fault, since)):
                     return
                 if not self._send_slowly(reply):
                     return
@@ -259,6 +265,10 @@ class _Listener(socketserver.ThreadingTCPServer):
         self.shutdown()
         self.server_close()
         self._thread.join()
+
+
+def _seconds_left(fault: _Fault, since: float) -> float:
+    return max(since + fault.seconds - time.monotonic(), 0.0)
 
 
 def _bound_socket() -> socket.socket:

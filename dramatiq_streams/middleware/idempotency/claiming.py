@@ -51,7 +51,7 @@ class Claimant:
         self._masters = masters
         self._options = options
         self._events = events
-        self._watchdog = Watchdog(records, lease_ms=options.lease_ms, events=events)
+        self._watchdog = Watchdog(records, masters, lease_ms=options.lease_ms, events=events)
         self._process = f"{socket.gethostname()}:{os.getpid()}"
 
     def claim(self, request: Request, *, queue_name: str, interrupts: bool) -> Hold | Refusal:

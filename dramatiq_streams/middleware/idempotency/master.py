@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from dramatiq.errors import BrokerConnectionError, ConnectionFailed
@@ -53,6 +54,8 @@ class Master:
         self._failed_probes = 0
         self._probe_at_ms = 0.0
         self._kept: deque[LockCommand] = deque(maxlen=MOST_KEPT)
+        #: The hashes of the scripts that it has.
+        self._known: set[str] = set()
 
     def answer(self, command: LockCommand, *, is_kept: bool = False) -> Answer:
         """Ask it; nothing is raised, however the server fails.
@@ -62,17 +65,28 @@ class Master:
             is_kept: Do it later, if it cannot be done now.
         """
         try:
-            reply = self._ask(command)
-        except (ServerOutOfMemory, CommandFailed) as error:
-            if is_kept:
-                self.logger.warning("The lock server %s refused a release: %s", self.name, error)
-            return Answer(Verdict.UNSENT, error)
-        except BrokerConnectionError as error:
-            if is_kept:
-                self._kept.append(command)
-            is_unsent = isinstance(error, ConnectionFailed)
-            return Answer(Verdict.UNSENT if is_unsent else Verdict.UNKNOWN, error)
+            self._catch_up()
+            reply = self._send(command)
+        except (BrokerConnectionError, StreamsError) as error:
+            return self._failed(error, command, is_kept=is_kept)
         return Answer(Verdict.YES if reply else Verdict.NO)
+
+    def answers(self, asked: Sequence[tuple[LockCommand, bool]]) -> list[Answer]:
+        """`answer` to each command of *asked*, in one round trip; with each, whether it is kept."""
+        if not asked:
+            return []
+        if len(asked) == 1:
+            [(command, is_kept)] = asked
+            return [self.answer(command, is_kept=is_kept)]
+        try:
+            self._catch_up()
+            replies = self._send_many([command for command, _ in asked])
+        except (BrokerConnectionError, StreamsError) as error:
+            replies = [error] * len(asked)
+        return [
+            self._judged(reply, command, is_kept=is_kept)
+            for reply, (command, is_kept) in zip(replies, asked, strict=True)
+        ]
 
     def seconds_to_probe(self) -> float | None:
         """How long until it should be tried again; None when there is nothing to try."""
@@ -93,9 +107,24 @@ class Master:
         """Close its connections; what was kept for it is forgotten, and its keys expire."""
         self._executor.close()
 
-    def _ask(self, command: LockCommand) -> Any:
-        self._catch_up()
-        return self._send(command)
+    def _judged(self, reply: Any, command: LockCommand, *, is_kept: bool) -> Answer:
+        """The answer in *reply*, one of many."""
+        if isinstance(reply, NoScriptError) and command.unabridged is not None:
+            return self.answer(LockCommand(command.unabridged), is_kept=is_kept)
+        if isinstance(reply, Exception):
+            return self._failed(reply, command, is_kept=is_kept)
+        return Answer(Verdict.YES if reply else Verdict.NO)
+
+    def _failed(self, error: Exception, command: LockCommand, *, is_kept: bool) -> Answer:
+        """The answer to *command* that is no reply but *error*."""
+        if not isinstance(error, BrokerConnectionError):
+            if is_kept:
+                self.logger.warning("The lock server %s refused a release: %s", self.name, error)
+            return Answer(Verdict.UNSENT, error)
+        if is_kept:
+            self._kept.append(command)
+        is_unsent = isinstance(error, ConnectionFailed)
+        return Answer(Verdict.UNSENT if is_unsent else Verdict.UNKNOWN, error)
 
     def _catch_up(self) -> None:
         """Make sure that it is not away, and has done what was kept for it.
@@ -146,15 +175,38 @@ class Master:
     def _send(self, command: LockCommand) -> Any:
         try:
             return self._execute(command)
-        except (CommandFailed, ServerOutOfMemory):
-            self._events.tell(Event.LOCK_SERVER_FAILED, self.name)
+        except (BrokerConnectionError, CommandFailed, ServerOutOfMemory) as error:
+            self._note_failure(error)
             raise
-        except BrokerConnectionError:
-            self._events.tell(Event.LOCK_SERVER_FAILED, self.name)
+
+    def _send_many(self, commands: Sequence[LockCommand]) -> list[Any]:
+        try:
+            replies = self._executor.execute_many([self._words(each) for each in commands])
+        except BrokerConnectionError as error:
+            self._note_failure(error)
+            raise
+        for command, reply in zip(commands, replies, strict=True):
+            if isinstance(reply, NoScriptError):
+                self._known.clear()
+            elif isinstance(reply, Exception):
+                self._note_failure(reply)
+            elif command.unabridged is not None:
+                self._known.add(command.words[1])
+        return replies
+
+    def _words(self, command: LockCommand) -> tuple[Any, ...]:
+        # The whole script where it may not be known: sent again, it would come after the others.
+        if command.unabridged is None or command.words[1] in self._known:
+            return command.words
+        return command.unabridged
+
+    def _note_failure(self, error: Exception) -> None:
+        self._events.tell(Event.LOCK_SERVER_FAILED, self.name)
+        if isinstance(error, BrokerConnectionError):
             # Its other connections are no better, or would be told first what was sent last.
             self._executor.close()
             self._is_suspected = True
-            raise
+            self._known.clear()
 
     def _execute(self, command: LockCommand) -> Any:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 
@@ -14,6 +15,9 @@ from .votes import Answer, LockCommand, Verdict
 
 #: The most commands that wait for one master. They wait while one has its timeout, not longer.
 MOST_WAITING = 1_000
+
+#: The most that are sent in one go.
+MOST_AT_ONCE = 100
 
 Answers = SimpleQueue[tuple[int, Answer]]
 
@@ -28,7 +32,8 @@ class _Job:
 class MasterThread:
     """Asks one master in a thread of its own, in the order in which it was told to.
 
-    So a release never overtakes the command whose lock it releases. The thread begins with the
+    So a release never overtakes the command whose lock it releases. What has piled up during a
+    round trip goes with the next one, however far away the master is. The thread begins with the
     first command. Callers can be interrupted anywhere; what they share with it is written in C.
 
     Args:
@@ -84,7 +89,7 @@ class MasterThread:
             self._running.release()
 
     def _work(self) -> bool:
-        """Do the next job, or nothing if it is time to probe; False when that was the last."""
+        """Do the next jobs, or nothing if it is time to probe; False when there are no more."""
         try:
             job = self._jobs.get(timeout=self.master.seconds_to_probe())
         except Empty:
@@ -93,7 +98,21 @@ class MasterThread:
             # For a second thread that was started with this one, and begins only now.
             self._jobs.put(None)
             return False
-        answer = self.master.answer(job.command, is_kept=job.is_kept)
-        if job.answers is not None:
-            job.answers.put((self._number, answer))
+        jobs = [job, *self._waiting()]
+        answers = self.master.answers([(each.command, each.is_kept) for each in jobs])
+        for each, answer in zip(jobs, answers, strict=True):
+            if each.answers is not None:
+                each.answers.put((self._number, answer))
         return True
+
+    def _waiting(self) -> Iterator[_Job]:
+        """The jobs that wait by now, as many as go with another one."""
+        for _ in range(MOST_AT_ONCE - 1):
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return
+            if job is None:
+                self._jobs.put(None)  # After these.
+                return
+            yield job

@@ -80,6 +80,12 @@ class Masters:
         timeout_ms = 2 * self.timeout_ms if within_ms is None else within_ms
         return self._crew.ask(command, asked, is_kept=is_kept, timeout_ms=timeout_ms)
 
+    def ask_many(self, questions: Sequence[tuple[LockCommand, Sequence[int]]]) -> list[Votes]:
+        """As `ask`, each command with the numbers of those to ask, all of them at once."""
+        if not questions:
+            return []
+        return self._crew.ask_many(questions, timeout_ms=2 * self.timeout_ms)
+
     def tell(self, command: LockCommand, *, among: Iterable[int] | None = None) -> None:
         """As `ask`, kept for those that are away, without waiting for more than one master."""
         self._crew.tell(command, tuple(range(len(self))) if among is None else tuple(among))
@@ -128,16 +134,26 @@ class _Crew:
                 votes.add(0, self._only.answer(command, is_kept=is_kept))
             return votes
         deadline_ms = clock.monotonic_ms() + timeout_ms
-        answers: Answers = Answers()
-        for number in asked:
-            self._threads[number].submit(command, is_kept=is_kept, answers=answers)
-        while not (votes.is_complete or votes.is_yes or votes.is_no):
-            left_ms = max(deadline_ms - clock.monotonic_ms(), 0)
-            try:
-                votes.add(*answers.get(timeout=left_ms / 1000))
-            except Empty:
-                break
+        answers = self._submit(command, asked, is_kept=is_kept)
+        _collect(votes, answers, deadline_ms=deadline_ms)
         return votes
+
+    def ask_many(
+        self, questions: Sequence[tuple[LockCommand, Sequence[int]]], *, timeout_ms: float
+    ) -> list[Votes]:
+        every = [Votes(len(self._threads), asked) for _, asked in questions]
+        if self._only is not None:
+            pairs = zip(every, questions, strict=True)
+            some = [(votes, command) for votes, (command, asked) in pairs if asked]
+            answers = self._only.answers([(command, False) for _, command in some])
+            for (votes, _), answer in zip(some, answers, strict=True):
+                votes.add(0, answer)
+            return every
+        deadline_ms = clock.monotonic_ms() + timeout_ms
+        submitted = [self._submit(command, asked) for command, asked in questions]
+        for votes, answers_to_it in zip(every, submitted, strict=True):
+            _collect(votes, answers_to_it, deadline_ms=deadline_ms)
+        return every
 
     def tell(self, command: LockCommand, asked: Sequence[int]) -> None:
         for number in asked:
@@ -149,6 +165,24 @@ class _Crew:
     def close(self, *, timeout: float) -> None:
         for thread in self._threads:
             thread.close(timeout=timeout)
+
+    def _submit(
+        self, command: LockCommand, asked: Sequence[int], *, is_kept: bool = False
+    ) -> Answers:
+        answers: Answers = Answers()
+        for number in asked:
+            self._threads[number].submit(command, is_kept=is_kept, answers=answers)
+        return answers
+
+
+def _collect(votes: Votes, answers: Answers, *, deadline_ms: float) -> None:
+    """Add *answers* to *votes*, as they come, until a quorum has decided."""
+    while not (votes.is_complete or votes.is_yes or votes.is_no):
+        left_ms = max(deadline_ms - clock.monotonic_ms(), 0)
+        try:
+            votes.add(*answers.get(timeout=left_ms / 1000))
+        except Empty:
+            break
 
 
 def _connections_of(server: str | redis.Redis) -> Connections:

@@ -9,7 +9,7 @@ allows three extensions.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self, cast
@@ -125,15 +125,34 @@ class Redlock(ShippedRedlock):
             LocksUnavailable: Too few masters answer; it is ours for `valid_for_ms` more, and
                 extending it can be tried again.
         """
+        [outcome] = self.extend_all([self], masters=self._servers)
+        if isinstance(outcome, LocksUnavailable):
+            raise outcome
+        return outcome
+
+    @staticmethod
+    def extend_all(locks: Sequence[Redlock], *, masters: Masters) -> list[bool | LocksUnavailable]:
+        """Extend *locks* of *masters* at once: what `extend` returns or raises for each."""
         started_ms = clock.monotonic_ms()
-        votes = self._servers.ask(self._noted(self.__extend_master), among=self._affected)
+        every = masters.ask_many([lock.extension() for lock in locks])
+        return [
+            lock.extended(votes, started_ms=started_ms)
+            for lock, votes in zip(locks, every, strict=True)
+        ]
+
+    def extension(self) -> tuple[LockCommand, tuple[int, ...]]:
+        """What extends it, and on which masters."""
+        return self._noted(self.__extend_master), self._affected
+
+    def extended(self, votes: Votes, *, started_ms: float) -> bool | LocksUnavailable:
+        """What *votes* say to an extension that was asked for at *started_ms*."""
         if not self._is_held:  # never, or released meanwhile
             return False
         if votes.is_yes and self._begin(started_ms):
             self._servers.events.tell(Event.LOCK_EXTENDED)
             return True
         if not (votes.is_yes or votes.is_no):
-            raise self._unavailable(votes)
+            return self._unavailable(votes)
         self._end()
         self._servers.events.tell(Event.LOCK_LOST)
         return False

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from dramatiq.threading import raise_thread_exception
 from ... import clock
 from ...errors import LeaseLost, LocksUnavailable, StreamsError
 from ...events import Event, Events
+from .masters import Masters
 from .records import Records, Request
 
 if TYPE_CHECKING:
@@ -62,9 +64,12 @@ class Watchdog:
         lease_ms: What each extension asks for.
     """
 
-    def __init__(self, records: Records, *, lease_ms: int, events: Events) -> None:
+    def __init__(
+        self, records: Records, masters: Masters, *, lease_ms: int, events: Events
+    ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._records = records
+        self._masters = masters
         self._lease_ms = lease_ms
         self._events = events
         self._holds: set[Hold] = set()
@@ -132,7 +137,7 @@ class Watchdog:
         """Extend what is due, and look for what was lost."""
         now_ms = clock.monotonic_ms()
         due = [hold for hold in self._held() if hold.next_ms <= now_ms]
-        alive = [hold for hold in due if self._extend(hold)]
+        alive = self._extended(due)
         try:
             lost = self._records.keep(
                 [(hold.request, hold.token) for hold in alive], lease_ms=self._lease_ms
@@ -166,27 +171,41 @@ class Watchdog:
             self._holds -= dead
             return sorted(self._holds, key=lambda hold: hold.valid_until_ms)
 
-    def _extend(self, hold: Hold) -> bool:
-        """Extend the lock of *hold*; False when it is known to be lost, or to be over."""
-        with hold.mutex:
-            begun_ms = clock.monotonic_ms()
-            hold.next_ms = begun_ms + self._lease_ms / 3
-            if hold.is_marked_lost or hold not in self._holds:
-                return False
-            if hold.lock is None:
-                return True
-            try:
-                if hold.lock.extend():
-                    hold.valid_until_ms = begun_ms + hold.lock.valid_for_ms
-                    return True
-                why, is_told = "its lock has expired, or was taken by another one", True
-            except LocksUnavailable as error:
-                hold.next_ms = begun_ms + self._lease_ms / _AGAIN
-                if not hold.is_lost:
-                    return True
-                why, is_told = f"its lock could not be extended in time: {error}", False
-        self._lose(hold, why, is_told=is_told)
-        return False
+    def _extended(self, due: Sequence[Hold]) -> list[Hold]:
+        """Extend the locks of *due*; returns those that are not known to be lost, or to be over."""
+        from .redlock import Redlock  # there already, since locks were made
+
+        begun_ms = clock.monotonic_ms()
+        with ExitStack() as stack:  # so that none of them is released meanwhile
+            for hold in due:
+                stack.enter_context(hold.mutex)
+                hold.next_ms = begun_ms + self._lease_ms / 3
+            going = [hold for hold in due if hold in self._holds and not hold.is_marked_lost]
+            locks = {hold: hold.lock for hold in going if hold.lock is not None}
+            extended = Redlock.extend_all(list(locks.values()), masters=self._masters)
+            outcomes = dict(zip(locks, extended, strict=True))
+            losses = {
+                hold: loss
+                for hold, outcome in outcomes.items()
+                if (loss := self._loss(hold, outcome, begun_ms=begun_ms))
+            }
+        for hold, (why, is_told) in losses.items():
+            self._lose(hold, why, is_told=is_told)
+        return [hold for hold in going if hold not in losses]
+
+    def _loss(
+        self, hold: Hold, outcome: bool | LocksUnavailable, *, begun_ms: float
+    ) -> tuple[str, bool] | None:
+        """Why *hold* is lost after *outcome*, and whether that is told; None if it is not."""
+        if isinstance(outcome, LocksUnavailable):
+            hold.next_ms = begun_ms + self._lease_ms / _AGAIN
+            if hold.is_lost:
+                return f"its lock could not be extended in time: {outcome}", False
+        elif not outcome:
+            return "its lock has expired, or was taken by another one", True
+        elif hold.lock is not None:
+            hold.valid_until_ms = clock.monotonic_ms() + hold.lock.valid_for_ms
+        return None
 
     def _lose(self, hold: Hold, why: str, *, is_told: bool = False) -> None:
         with hold.mutex:
