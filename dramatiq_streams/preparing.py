@@ -154,13 +154,15 @@ class Preparing:
         self.logger.debug("Enqueueing %r on queue %r.", message.message_id, message.queue_name)
         self._emit_before("enqueue", message, delay)
         # Only now: middleware may have changed the options.
-        lane, reservation = self._lane(message, fallback), None
-        if fallback is None:  # A retry has what it had.
-            reservation = self._unique.reservation(message, follows_itself=follows_itself)
+        lane = self._lane(message, fallback)
+        uniqueness = self._unique.mark(message) if fallback is None else None  # A retry has one.
+        body, reservation = _encoded(message), None
+        if uniqueness is not None:
+            reservation = self._unique.reservation(body, uniqueness, follows_itself=follows_itself)
         return Outgoing.of(
             message,
             lane,
-            _encoded(message),
+            body,
             delay=delay,
             reservation=reservation,
             is_retry=fallback is not None,

@@ -25,6 +25,9 @@ REMEMBERED_MS = 60_000
 
 OPTIONS = ("unique_for", "unique_until")
 
+#: The option with the key, where that is not `idempotency_key`.
+UNIQUE_KEY = "unique_key"
+
 
 class Until(StrEnum):
     """When the next message with the same key may be sent: the option `unique_until`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from dramatiq.actor import Actor
@@ -15,8 +15,8 @@ from dramatiq.middleware import Middleware
 
 from ..errors import InvalidOption, StreamsError
 from ..messages import DeliveredMessage
-from ..uniqueness import OPTIONS, Reservation, Uniqueness, Until
-from .idempotency.templates import KeyMaker
+from ..uniqueness import OPTIONS, UNIQUE_KEY, Reservation, Uniqueness, Until
+from .idempotency.templates import KEY, KeyMaker
 
 if TYPE_CHECKING:
     from ..process import Process
@@ -46,7 +46,7 @@ class Unique(Middleware):
     @property
     def actor_options(self) -> set[str]:
         """The options that actors and messages may have."""
-        return {*OPTIONS, "idempotency_key"}
+        return {*OPTIONS, UNIQUE_KEY, KEY}
 
     def check_actor(self, actor: Actor[Any, Any], *, has_idempotency: bool) -> None:
         """Check the options of *actor* as it is declared.
@@ -57,11 +57,15 @@ class Unique(Middleware):
         Raises:
             InvalidOption: One of them is not possible, or is of no use.
         """
+        self._makers.pop(actor.actor_name, None)
         is_unique = Uniqueness.of({}, actor.options) is not None
-        option = actor.options.get("idempotency_key")
+        has_own = actor.options.get(UNIQUE_KEY) is not None
+        if has_own and not is_unique:
+            raise _useless(f"Actor {actor.actor_name!r}")
         if is_unique:
-            self._makers[actor.actor_name] = KeyMaker.of(actor, True if option is None else option)
-        elif option is not None and not has_idempotency:
+            self._makers[actor.actor_name] = _made(actor)
+        is_used = has_idempotency or (is_unique and not has_own)
+        if actor.options.get(KEY) is not None and not is_used:
             raise InvalidOption(
                 f"Actor {actor.actor_name!r} has an idempotency_key, and nothing makes use of it:"
                 " give it unique_for or unique_until, or the broker the middleware Idempotency."
@@ -71,24 +75,44 @@ class Unique(Middleware):
         """What *message* asks for.
 
         Raises:
-            InvalidOption: One of its options is not possible.
+            InvalidOption: One of its options is not possible, or is of no use.
         """
         actor = self._actor(message.actor_name)
-        return Uniqueness.of(message.options, actor.options if actor else {})
+        uniqueness = Uniqueness.of(message.options, actor.options if actor else {})
+        if uniqueness is not None:
+            _own_key(message.options, actor)
+        elif message.options.get(UNIQUE_KEY) is not None:
+            raise _useless("A message")
+        return uniqueness
 
-    def reservation(self, message: Message[Any], *, follows_itself: bool) -> Reservation | None:
-        """The key that *message* is to have, or None; its options tell of it from now on.
+    def mark(self, message: Message[Any]) -> Uniqueness | None:
+        """What *message* asks for, or None; its options tell of it from now on.
 
         Raises:
-            InvalidOption: One of its options is not possible, or its key cannot be made.
+            InvalidOption: One of its options is not possible.
         """
         uniqueness = self.check(message)
-        if uniqueness is None:
-            return None
-        message.options.update(uniqueness.as_options())
-        return Reservation(
-            self._key(message), uniqueness.unique_for_ms, message.message_id, follows_itself
-        )
+        if uniqueness is not None:
+            message.options.update(uniqueness.as_options())
+        return uniqueness
+
+    def reservation(
+        self, body: bytes, uniqueness: Uniqueness, *, follows_itself: bool
+    ) -> Reservation:
+        """The key that a message is to have.
+
+        Args:
+            body: The message encoded. Its arguments are taken as they arrive: a tuple is a list by
+                then, for example, as it is for those who look at its key in a worker.
+            uniqueness: What it asks for.
+            follows_itself: It is enqueued by its own delivery.
+
+        Raises:
+            InvalidOption: Its key cannot be made.
+        """
+        arrived: Message[Any] = Message.decode(body)
+        key, message_id = self._key(arrived), arrived.message_id
+        return Reservation(key, uniqueness.unique_for_ms, message_id, follows_itself)
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
         """Free the key of *message*, if it is unique only until it starts."""
@@ -107,32 +131,56 @@ class Unique(Middleware):
             )
 
     def _key(self, message: Message[Any]) -> str:
-        own = message.options.get("idempotency_key")
         actor = self._actor(message.actor_name)
-        if isinstance(own, str) and own:
+        own = _own_key(message.options, actor)
+        if isinstance(own, str):
             return KeyMaker(message.actor_name, True, inspect.Signature()).scoped(own)
-        if own is not None and not isinstance(own, bool):
-            allowed = "a text, True or False, where it is the option of a message"
-            raise InvalidOption.of("idempotency_key", own, allowed)
         if actor is None:
             raise InvalidOption(
                 f"Actor {message.actor_name!r} is not known here, nor are its arguments: a message"
-                " with unique_for or unique_until needs its key as the option idempotency_key."
+                " with unique_for or unique_until needs its key as the option unique_key, or"
+                " idempotency_key."
             )
         # True or False: not the actor's key, but all arguments.
         maker = self._maker(actor) if own is None else KeyMaker.of(actor, True)
-        try:
-            return maker.key(message.args, message.kwargs)
-        except TypeError as error:
-            raise InvalidOption(
-                f"Actor {message.actor_name!r} cannot be called with these arguments: {error}"
-            ) from error
+        return maker.key(message.args, message.kwargs)
 
     def _maker(self, actor: Actor[Any, Any]) -> KeyMaker:
         """The maker of an actor's keys; one that was declared without them gets its own now."""
         found = self._makers.get(actor.actor_name)
         if found is None:
-            option = actor.options.get("idempotency_key")
-            made = KeyMaker.of(actor, True if option is None else option)
-            found = self._makers.setdefault(actor.actor_name, made)
+            found = self._makers.setdefault(actor.actor_name, _made(actor))
         return found
+
+
+def _made(actor: Actor[Any, Any]) -> KeyMaker:
+    """The maker of the keys that *actor* was declared with; without any, of all arguments."""
+    own = actor.options.get(UNIQUE_KEY)
+    if own is not None:
+        return KeyMaker.of(actor, own, option_name=UNIQUE_KEY)
+    option = actor.options.get(KEY)
+    return KeyMaker.of(actor, True if option is None or option is False else option)
+
+
+def _own_key(options: Mapping[str, Any], actor: Actor[Any, Any] | None) -> Any:
+    """The key that a message has by itself, or how it is to be made; None to leave it to *actor*.
+
+    Raises:
+        InvalidOption: It is not possible.
+    """
+    name, own = UNIQUE_KEY, options.get(UNIQUE_KEY)
+    allowed = "a text or True, where it is the option of a message"
+    if own is None and (actor is None or actor.options.get(UNIQUE_KEY) is None):
+        name, own = KEY, options.get(KEY)
+        allowed = "a text, True or False, where it is the option of a message"
+    is_text = isinstance(own, str) and own != ""
+    if own is None or own is True or is_text or (own is False and name == KEY):
+        return own
+    raise InvalidOption.of(name, own, allowed)
+
+
+def _useless(owner: str) -> InvalidOption:
+    return InvalidOption(
+        f"{owner} has a unique_key, and nothing makes use of it: give it unique_for or"
+        " unique_until, too."
+    )

@@ -1,5 +1,6 @@
 """What a second `send` of the same key does: nothing, and it says whose message is there."""
 
+import re
 import subprocess
 import sys
 import threading
@@ -319,17 +320,20 @@ def test_producer_that_does_not_know_the_actor_has_to_give_the_key(
     without = new_message(1, unique_for=1_000)
     message = new_message(1, unique_for=1_000, idempotency_key="one")
 
-    with pytest.raises(InvalidOption, match="needs its key as the option idempotency_key"):
+    with pytest.raises(InvalidOption, match="needs its key as the option unique_key"):
         broker.enqueue(without)
     broker.enqueue(message)
     broker.enqueue(new_message(1, unique_for=1_000, idempotency_key="one"))
+    broker.enqueue(new_message(1, unique_for=1_000, unique_key="one"))
 
     assert [found.message_id for found in queue.messages()] == [message.message_id]
 
 
-def test_wrong_key_of_a_message_is_refused(work: Actor) -> None:
-    with pytest.raises(InvalidOption, match="idempotency_key=7"):
-        work.send_with_options(args=(1,), idempotency_key=7)
+@pytest.mark.parametrize("name", ["idempotency_key", "unique_key"])
+@pytest.mark.parametrize("own", [7, "", ["a"], 1])
+def test_wrong_key_of_a_message_is_refused(work: Actor, name: str, own: Any) -> None:
+    with pytest.raises(InvalidOption, match=re.escape(f"{name}={own!r}")):
+        work.send_with_options(args=(1,), **{name: own})
 
 
 def test_ordinary_messages_touch_no_key(
