@@ -302,7 +302,7 @@ class StreamsBroker(SignallingBroker):
         """
         message.must_stay = True
         outgoing = self._preparing.prepare_deferral(message, delay)
-        return self._process.settlement(message.queue_name).hand_over(message, outgoing.as_retry())
+        return self._process.hand_over(message, outgoing.as_retry())
 
     def get_declared_queues(self) -> set[str]:
         """The names of all queues declared so far."""
@@ -350,8 +350,9 @@ class StreamsBroker(SignallingBroker):
         except IMPOSSIBLE as error:
             message.give_up(error)
             raise
-        settlement = self._process.settlement(message.queue_name)
-        if settlement.hand_over(message, outgoing.as_retry()):
+        # After an actor its acknowledgement is next, and that tries until it succeeds.
+        is_settled_next = self._causes.is_about(message)
+        if self._process.hand_over(message, outgoing.as_retry(), is_settled_next=is_settled_next):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
 

@@ -28,6 +28,10 @@ class Causes:
         """What this thread sends from now on has no cause that is known."""
         self._of_thread.message = None
 
+    def is_about(self, message: object) -> bool:
+        """Whether this thread is about *message*, whose actor has ended."""
+        return getattr(self._of_thread, "message", None) is message
+
     def keep(self, error: Exception) -> None:
         """What this thread sent has failed: the message that caused it stays, to come again.
 

@@ -25,6 +25,7 @@ from .errors import StreamsError
 from .executor import Executor, Presence
 from .fetching import Fetcher
 from .isolation import Isolation
+from .messages import DeliveredMessage, RetryHandOver
 from .options import BrokerOptions, ProducerOptions
 from .outages import Outages, Patience
 from .outbox import Outbox
@@ -126,6 +127,29 @@ class Process:
             )
             found = self._settlements.setdefault(queue_name, made)
         return found
+
+    def hand_over(
+        self, message: DeliveredMessage, retry: RetryHandOver, *, is_settled_next: bool = False
+    ) -> bool:
+        """Replace *message* by its *retry* in one step, see `Settlement.hand_over`.
+
+        Args:
+            is_settled_next: Then under a Worker an outage is no error: acknowledging *message*
+                does it, for as long as that takes.
+
+        Returns:
+            Whether it is replaced now.
+
+        Raises:
+            BrokerConnectionError: It may not have happened yet; acknowledging *message* does it.
+        """
+        try:
+            return self.settlement(message.queue_name).hand_over(message, retry)
+        except BrokerConnectionError as error:
+            if not (is_settled_next and self._outages.are_ridden_out):
+                raise
+            self.logger.debug("Message %r is retried later: %s", message.message_id, error)
+            return False
 
     def consume(self, queue_name: str, *, prefetch: int, timeout_ms: int) -> StreamsConsumer:
         """A new consumer of *queue_name*; its deliveries are kept alive from now on.

@@ -13,7 +13,7 @@ import pytest
 from dramatiq.broker import MessageProxy
 from dramatiq.errors import ConnectionClosed, ConnectionFailed
 from dramatiq.message import Message
-from dramatiq.middleware import Middleware, MiddlewareError
+from dramatiq.middleware import CurrentMessage, Middleware, MiddlewareError
 
 from dramatiq_streams import InvalidOption, ServerOutOfMemory, StreamsBroker
 from tests.conftest import MakeBroker, MakeWorker, StartServer
@@ -199,7 +199,10 @@ def test_ack_goes_on_failing_until_the_retry_is_there(
 
 
 def test_worker_repeats_a_hand_over_until_the_server_is_back(
-    server: Server, make_broker: MakeBroker, make_worker: MakeWorker, quick_restarts: None
+    server: Server,
+    make_broker: MakeBroker,
+    make_worker: MakeWorker,
+    quick_restarts: None,
 ) -> None:
     attempts: list[int] = []
     with FaultyProxy(server) as proxy:
@@ -223,6 +226,69 @@ def test_worker_repeats_a_hand_over_until_the_server_is_back(
         broker.close()
 
     assert attempts == [0, 1]
+
+
+@pytest.mark.parametrize("lost", ["drop_before", "drop_reply"])
+def test_worker_makes_no_noise_about_a_retry_that_has_to_wait_for_the_server(
+    server: Server,
+    make_broker: MakeBroker,
+    make_worker: MakeWorker,
+    caplog: pytest.LogCaptureFixture,
+    lost: str,
+) -> None:
+    attempts: list[int] = []
+    with FaultyProxy(server) as proxy:
+        broker = make_broker(url=proxy.url)
+
+        @dramatiq.actor(max_retries=1, min_backoff=1, max_backoff=2)
+        def work() -> None:
+            attempts.append(len(attempts))
+            if len(attempts) == 1:
+                getattr(proxy, lost)(rb"retries")
+                raise ZeroDivisionError
+
+        work.send()
+        worker = make_worker(broker)
+        wait_until(lambda: len(attempts) == 2, message="the retry ran")
+        broker.join("default", timeout=10_000)
+        worker.stop()
+        broker.close()
+
+    assert proxy.counts[lost] == 1
+    assert attempts == [0, 1]
+    assert [record.msg for record in caplog.records if record.levelname == "CRITICAL"] == []
+
+
+def test_actor_that_retries_its_own_message_is_told_that_the_server_is_away(
+    server: Server, make_broker: MakeBroker, make_worker: MakeWorker, quick_restarts: None
+) -> None:
+    told: list[Exception] = []
+    with FaultyProxy(server) as proxy:
+        broker = make_broker(url=proxy.url)
+        broker.add_middleware(CurrentMessage())
+
+        @dramatiq.actor
+        def work() -> None:
+            message = CurrentMessage.get_current_message()
+            assert message is not None
+            if message.options.get("retries"):
+                return
+            message.options["retries"] = 1
+            proxy.refuse()
+            try:
+                broker.enqueue(message)
+            except ConnectionFailed as error:
+                told.append(error)
+
+        work.send()
+        worker = make_worker(broker)
+        wait_until(lambda: told, message="the server was away")
+        proxy.accept()
+        broker.join("default", timeout=10_000)
+        worker.stop()
+        broker.close()
+
+    assert len(told) == 1
 
 
 def test_server_that_is_out_of_memory_takes_a_retry_in_place_of_its_original(

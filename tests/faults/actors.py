@@ -28,6 +28,7 @@ class Actors:
     note: dramatiq.Actor[Any, Any]
     hold: dramatiq.Actor[Any, Any]
     hold_and_fail: dramatiq.Actor[Any, Any]
+    hold_and_fail_once: dramatiq.Actor[Any, Any]
     fail: dramatiq.Actor[Any, Any]
     fail_once: dramatiq.Actor[Any, Any]
     poison: dramatiq.Actor[Any, Any]
@@ -52,6 +53,11 @@ class _Deeds:
     def hold_and_fail(self, label: str) -> None:
         self.hold(label)
         raise RuntimeError(f"{label} fails")
+
+    def hold_and_fail_once(self, label: str) -> None:
+        self.hold(label)
+        if len(self.journal.pids(label)) == 1:
+            raise RuntimeError(f"{label} fails once")
 
     def fail(self, label: str) -> None:
         self.journal.note(label)
@@ -88,6 +94,7 @@ def declare_actors(broker: dramatiq.Broker, journal: Journal) -> Actors:
         note=declare(deeds.note),
         hold=declare(deeds.hold),
         hold_and_fail=declare(deeds.hold_and_fail, max_retries=0),
+        hold_and_fail_once=declare(deeds.hold_and_fail_once, min_backoff=10, max_backoff=10),
         fail=declare(deeds.fail, max_retries=0),
         fail_once=declare(deeds.fail_once, min_backoff=10, max_backoff=10),
         poison=declare(deeds.poison),

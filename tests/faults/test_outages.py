@@ -20,6 +20,9 @@ OUTAGE_SECONDS = 4.0
 LOADING_SECONDS = 4.0
 SLOW_TO_LOAD = ["key-load-delay 1000", "loading-process-events-interval-bytes 1024"]
 
+#: What fails during an outage, and has to be retried after it.
+RETRIED = [f"retried{number}" for number in range(4)]
+
 BEGINS = "all is tried until it succeeds"
 ENDS = "again, as all else, after"
 
@@ -53,10 +56,13 @@ def test_outage_is_one_line_in_the_log_and_its_end_is_another(
 ) -> None:
     begin, end = OUTAGES[outage]
     scene = stage(own_server, lease=20_000, socket_timeout=1)
-    victim = scene.start_victim(threads=3)
+    victim = scene.start_victim(threads=3 + len(RETRIED))
     for actor in (scene.actors.hold, scene.actors.hold_and_fail):
         actor.send(actor.actor_name)
         scene.wait_until_started(actor.actor_name)
+    for label in RETRIED:
+        scene.actors.hold_and_fail_once.send(label)
+        scene.wait_until_started(label)
     victim.wait_until_booted()
     before = troubles(victim.log)
 
@@ -75,7 +81,8 @@ def test_outage_is_one_line_in_the_log_and_its_end_is_another(
     assert len(news) == 1
     assert BEGINS in news[0]
     assert victim.log.count(ENDS) == 1
-    assert scene.journal.counts() == {"hold": 1, "hold_and_fail": 1, "after": 1}
+    once = dict.fromkeys(("hold", "hold_and_fail", "after"), 1)
+    assert scene.journal.counts() == {**once, **dict.fromkeys(RETRIED, 2)}
     assert scene.dead_reasons() == ["failed"]
 
 
