@@ -79,13 +79,14 @@ class Scripts(ScriptCalls):
         connections: str,
         host: str,
         wake: str,
+        delayed: str,
         lanes: Sequence[str],
         group: str,
         consumer: str,
         heartbeat: str,
     ) -> int:
         """Run `forget.lua`."""
-        keys = [consumers, connections, host, wake, *lanes]
+        keys = [consumers, connections, host, wake, delayed, *lanes]
         return self._run("forget", keys, [group, consumer, heartbeat])
 
     def hand_over(
@@ -316,6 +317,7 @@ class Scripts(ScriptCalls):
         connections: str,
         host: str,
         wake: str,
+        delayed: str,
         dead: str,
         unique: str,
         unique_messages: str,
@@ -337,8 +339,8 @@ class Scripts(ScriptCalls):
         ttl: int,
     ) -> list[Any]:
         """Run `tend.lua`."""
-        keys = [consumers, connections, host, wake, dead, unique, unique_messages, *lanes]
+        places = [consumers, connections, host, wake, delayed, dead, unique, unique_messages]
         alive = [consumer, ids, identity, host_ttl, late, late_limit]
         scan = [group, released, lease, latest, encoded(cursors), limit]
         judgement = [max_deliveries, encoded(lane_names), ttl]
-        return self._run("tend", keys, [*alive, *scan, *judgement])
+        return self._run("tend", [*places, *lanes], [*alive, *scan, *judgement])

@@ -5,7 +5,8 @@ KEYS
   consumers    zset    consumer -> last heartbeat
   connections  hash    consumer -> ids of its connections
   host         hash    consumer -> identity of its process, of one host only
-  wake         stream  wakes a blocked consumer
+  wake         stream  wakes a consumer to wait for the earliest eta, of which this one knew
+  delayed      zset    delivery id -> eta
   lanes...     stream  highest first
 ARGV
   group      str  the consumer group
@@ -14,9 +15,10 @@ ARGV
 RETURNS
   int        1 when it was removed, else 0
 ]]
+--- @include "wake_one"
 
-local consumers, connections, host, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local lanes = { unpack(KEYS, 5) }
+local consumers, connections, host, wake, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local lanes = { unpack(KEYS, 6) }
 local group, consumer, heartbeat = ARGV[1], ARGV[2], ARGV[3]
 
 local last = redis.call("ZSCORE", consumers, consumer)
@@ -35,4 +37,7 @@ end
 redis.call("ZREM", consumers, consumer)
 redis.call("HDEL", connections, consumer)
 redis.call("HDEL", host, consumer)
+if redis.call("EXISTS", delayed) == 1 then
+    wake_one(wake)
+end
 return 1

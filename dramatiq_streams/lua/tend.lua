@@ -9,7 +9,8 @@ KEYS
   consumers        zset    consumer -> last heartbeat
   connections      hash    consumer -> ids of its connections, and how it does
   host             hash    consumer -> identity of its process, of this host only
-  wake             stream  wakes a consumer to take what was recovered
+  wake             stream  wakes a consumer to take what was recovered, or what is due
+  delayed          zset    delivery id -> eta
   dead             stream  dead letters
   unique           zset    unique key -> when its reservation ends
   unique_messages  hash    unique key -> token and message id of who has it
@@ -50,8 +51,9 @@ RETURNS
 --- @include "wake_one"
 --- @include "extend_reply"
 
-local consumers, connections, host, wake, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local unique, unique_messages, lanes = KEYS[6], KEYS[7], { unpack(KEYS, 8) }
+local consumers, connections, host, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local delayed, dead, unique, unique_messages = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local lanes = { unpack(KEYS, 9) }
 local consumer, ids, identity, host_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local late, late_limit = tonumber(ARGV[5]), ARGV[6]
 local group, released, lease, latest = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
@@ -75,7 +77,9 @@ for position, lane in ipairs(time <= latest and lanes or {}) do
     }
     cursors[position] = recover_lane(at, cursors[position], counts, judge, idle_entries)
 end
-if counts[1] > 0 then
+-- Of the earliest eta one consumer knows, who may have ended since.
+local eta = redis.call("ZRANGE", delayed, 0, 0, "WITHSCORES")[2]
+if counts[1] > 0 or eta and tonumber(eta) <= time then
     wake_one(wake)
 end
 

@@ -2,9 +2,12 @@
 
 import itertools
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 
 import dramatiq
 import pytest
+import redis
 
 from dramatiq_streams import StreamsBroker
 from tests.conftest import MakeBroker, MakeWorker, StartServer
@@ -141,3 +144,27 @@ def test_two_workers_run_each_delayed_message_once(
     brokers[0].join("default", timeout=10_000)
 
     assert sorted(seen) == list(range(300))
+
+
+def test_delayed_message_is_seen_to_when_who_waited_for_it_has_gone(
+    make_broker: MakeBroker, redis_client: redis.Redis
+) -> None:
+    def blocked() -> int:
+        return int(redis_client.info("clients")["blocked_clients"])
+
+    with ThreadPoolExecutor(2) as executor, ExitStack() as stack:
+        knowing, other = (
+            stack.enter_context(
+                closing(make_broker().consume("default", prefetch=9, timeout=timeout))
+            )
+            for timeout in (1_000, 15_000)
+        )
+        known = executor.submit(next, knowing)
+        wait_until(lambda: blocked() == 1)
+        seen = executor.submit(next, other)
+        wait_until(lambda: blocked() == 2)
+        # It wakes the one that has been blocked for longer, and that one never reads again.
+        make_broker().enqueue(new_message(), delay=2_000)
+        assert known.result() is None
+
+        assert seen.result(timeout=8) is not None

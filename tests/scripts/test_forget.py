@@ -1,7 +1,7 @@
 import pytest
 
 from dramatiq_streams.keys import GROUP
-from tests.scripts.shard import NOTHING, Shard
+from tests.scripts.shard import NOTHING, WAKE_UP, Shard, changes
 
 REGISTERED = {
     *{"consumers zset", "consumers gone 5000"},
@@ -29,6 +29,7 @@ def forget(shard: Shard, *, heartbeat: str = "") -> int:
         connections=shard.keys.connections,
         host=shard.keys.host("h"),
         wake=shard.keys.wake,
+        delayed=shard.keys.delayed,
         lanes=shard.keys.lanes,
         group=GROUP,
         consumer="gone",
@@ -46,6 +47,16 @@ def test_consumer_that_holds_nothing_is_removed_everywhere(shard: Shard, heartbe
     assert removed == 1
     assert shard.changes_since(before) == NOTHING
     assert [consumers(shard, lane) for lane in ("wake", "high", "default", "low")] == [set()] * 4
+
+
+def test_another_one_is_woken_to_wait_for_what_is_delayed(shard: Shard) -> None:
+    shard.delay("a", "default:body", shard.now_ms() + 60_000)
+    before = shard.lines()
+    register(shard)
+
+    forget(shard)
+
+    assert shard.changes_since(before) == changes(came={WAKE_UP})
 
 
 def test_others_stay(shard: Shard) -> None:

@@ -31,6 +31,7 @@ def parameters(shard: Shard, *, host: str = "h", **options: Any) -> dict[str, An
         "connections": shard.keys.connections,
         "host": shard.keys.host(host),
         "wake": shard.keys.wake,
+        "delayed": shard.keys.delayed,
         "dead": shard.keys.dead,
         "unique": shard.keys.unique,
         "unique_messages": shard.keys.unique_messages,
@@ -85,6 +86,18 @@ def test_deliveries_whose_lease_runs_are_left_alone(shard: Shard) -> None:
 
     assert reply == [0, 0, *START]
     assert shard.changes_since(before) == NOTHING
+
+
+@pytest.mark.parametrize(("due_in_ms", "is_woken"), [(-10, True), (60_000, False)])
+def test_somebody_is_woken_for_what_is_due_and_waits_all_the_same(
+    shard: Shard, *, due_in_ms: int, is_woken: bool
+) -> None:
+    shard.delay("a", "default:body", shard.now_ms() + due_in_ms)
+    before = shard.lines()
+
+    recover(shard)
+
+    assert shard.changes_since(before) == changes(came={WAKE_UP} if is_woken else set())
 
 
 @pytest.mark.parametrize("deliveries", [5, 6])
