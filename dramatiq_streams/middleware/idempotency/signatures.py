@@ -38,11 +38,11 @@ def could_take(key_of: Callable[..., object], fn: Callable[..., Any]) -> bool:
     except ValueError:  # It is written in C, and nobody knows.
         return True
     named = [each for each in parameters if each.kind not in _VARIABLE]
-    if len(named) < len(parameters):
-        return True
+    # Of *args and **kwargs nobody knows what they add.
+    bind = wanted.bind if len(named) == len(parameters) else wanted.bind_partial
     required = [each for each in named if each.default is inspect.Parameter.empty]
     return any(
-        _binds(wanted, given, by_name=by_name)
+        _binds(bind, given, by_name=by_name)
         for given in (named, required)
         for by_name in (False, True)
     )
@@ -80,7 +80,7 @@ def _takes_anything(signature: inspect.Signature) -> bool:
 
 
 def _binds(
-    wanted: inspect.Signature, parameters: Sequence[inspect.Parameter], *, by_name: bool
+    bind: Callable[..., object], parameters: Sequence[inspect.Parameter], *, by_name: bool
 ) -> bool:
     args: list[str] = []
     kwargs: dict[str, str] = {}
@@ -92,7 +92,7 @@ def _binds(
         else:
             kwargs[parameter.name] = parameter.name
     try:
-        wanted.bind(*args, **kwargs)
+        bind(*args, **kwargs)
     except TypeError:
         return False
     return True

@@ -166,6 +166,19 @@ def test_key_that_some_arguments_may_have_is_allowed(broker: StubBroker, option:
     maker_of(broker, fetch, option)
 
 
+def test_key_of_an_actor_that_takes_anything_has_to_take_what_that_needs(
+    broker: StubBroker,
+) -> None:
+    def gather(url: str, *parts: str, **named: str) -> None:
+        """An actor."""
+
+    for option in (lambda url: url, lambda url, part: part, lambda **named: "k"):
+        maker_of(broker, gather, option)
+        maker_of(broker, collect, option)
+    with pytest.raises(InvalidIdempotency, match="callable with the actor's arguments"):
+        maker_of(broker, gather, lambda: "x")
+
+
 def ship(session: str, order: int) -> None:
     """What decorators give a session."""
 
