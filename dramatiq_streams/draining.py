@@ -132,13 +132,12 @@ class Drain:
 
     def _drain(self) -> int:
         """Move all there is, the queues in turn; returns how many messages that were."""
-        identity = self._spool.identity()
         count = 0
         refusal: Exception | None = None
         queue_names = self._spool.queue_names()
         while queue_names and not self._is_stopping:
             for name in list(queue_names):
-                moved, failure = self._drain_some(identity, name)
+                moved, failure = self._drain_some(name)
                 count += moved
                 if isinstance(failure, BrokerConnectionError):
                     raise failure
@@ -150,7 +149,7 @@ class Drain:
             raise CommandFailed(str(refusal)) from refusal
         return count
 
-    def _drain_some(self, identity: str, queue_name: str) -> tuple[int, Exception | None]:
+    def _drain_some(self, queue_name: str) -> tuple[int, Exception | None]:
         """Move the oldest messages of a queue.
 
         Returns:
@@ -159,7 +158,7 @@ class Drain:
         batch = self._spool.oldest(queue_name, MESSAGES_AT_ONCE, max_bytes=BYTES_AT_ONCE)
         if not batch:
             return 0, None
-        receipt = self._outbox.take_in(identity, batch)
+        receipt = self._outbox.take_in(batch[0].identity, batch)
         stored = [
             message
             for message, failure in zip(batch, receipt.failures, strict=True)

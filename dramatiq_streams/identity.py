@@ -74,6 +74,15 @@ def host_id(address: str) -> str | None:
     return hashlib.sha256(parts.encode()).hexdigest()[:32]
 
 
+def boot_name() -> str:
+    """The name of this host and of its boot; of the host alone where boots have no names."""
+    try:
+        boot = _BOOT_ID.read_text("ascii").strip()
+    except OSError:
+        boot = ""
+    return f"{socket.gethostname()} {boot}"
+
+
 def _is_used(pid: int) -> bool:
     """Whether there may be a process *pid*, this one or another."""
     try:

@@ -20,15 +20,19 @@ from .spool_file import SpoolFile
 from .uniqueness import Reservation
 
 _ADD = """
-INSERT INTO messages (row, namespace, queue, lane, body, delivery, eta_ms, reservation)
+INSERT INTO messages (row, namespace, queue, lane, body, delivery, eta_ms, reservation, identity)
 SELECT max(last_row + 1, :now_us), :namespace, :queue, :lane, :body, :delivery, :eta_ms,
-    :reservation
+    :reservation, identity
 FROM spool WHERE messages < :max_messages AND bytes + length(:body) <= :max_bytes
 """
 _OLDEST = """
-SELECT queue, lane, body, delivery, eta_ms, row, reservation FROM messages
-WHERE namespace = ? AND queue = ? ORDER BY row LIMIT ?
+SELECT queue, lane, body, delivery, eta_ms, row, reservation,
+    ifnull(identity, (SELECT identity FROM spool))
+FROM messages WHERE namespace = ? AND queue = ? ORDER BY row LIMIT ?
 """
+
+#: Of the very message, since another file may be there now.
+_REMOVE = "DELETE FROM messages WHERE row = ?1 AND ifnull(identity, ?2) = ?2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class Spooled:
     row: int = 0
     #: The unique key that it is to have when it is taken in.
     reservation: Reservation | None = None
+    #: The file that it was written in: a copy of that is another one, whose rows are others.
+    identity: str = ""
 
 
 class Spool:
@@ -66,7 +72,7 @@ class Spool:
         Raises:
             SpoolFailed: The file cannot be written.
         """
-        with self._file.transaction() as connection:
+        with self._file.appending() as connection:
             for message in messages:
                 if not connection.execute(_ADD, self._values(message)).rowcount:
                     connection.rollback()
@@ -93,14 +99,17 @@ class Spool:
             return [name for (name,) in connection.execute(query, (self._namespace,))]
 
     def oldest(self, queue_name: str, limit: int, *, max_bytes: int) -> list[Spooled]:
-        """The first messages of a queue in their order: at least one, while there are any."""
+        """The first messages of a queue in their order: at least one, while there are any.
+
+        All have the same identity.
+        """
         found: list[Spooled] = []
         size = 0
         with self._file.opened() as connection:
             rows = connection.execute(_OLDEST, (self._namespace, queue_name, limit))
             for message in map(_spooled, rows):
                 size += len(message.body)
-                if found and size > max_bytes:
+                if found and (size > max_bytes or message.identity != found[0].identity):
                     break
                 found.append(message)
         return found
@@ -108,14 +117,8 @@ class Spool:
     def remove(self, messages: Sequence[Spooled]) -> None:
         """Delete what the server has confirmed."""
         with self._file.transaction() as connection:
-            rows = [(message.row,) for message in messages]
-            connection.executemany("DELETE FROM messages WHERE row = ?", rows)
-
-    def identity(self) -> str:
-        """What tells this file from every other one; a copy of it has the same."""
-        with self._file.opened() as connection:
-            identity: str = connection.execute("SELECT identity FROM spool").fetchone()[0]
-        return identity
+            rows = [(message.row, message.identity) for message in messages]
+            connection.executemany(_REMOVE, rows)
 
     def size(self) -> tuple[int, int]:
         """How many messages there are, of all namespaces, and how many bytes they have."""
@@ -161,9 +164,9 @@ class Spool:
 
 
 def _spooled(row: Sequence[Any]) -> Spooled:
-    queue_name, lane_name, body, delivery_id, eta_ms, number, packed = row
+    queue_name, lane_name, body, delivery_id, eta_ms, number, packed, identity = row
     reservation = None if packed is None else Reservation.unpacked(packed)
-    return Spooled(queue_name, lane_name, body, delivery_id, eta_ms, number, reservation)
+    return Spooled(queue_name, lane_name, body, delivery_id, eta_ms, number, reservation, identity)
 
 
 def _is_locked(descriptor: int) -> bool:

@@ -1,6 +1,7 @@
 """Senders in an outage, with a spool: killed at each step, cut off, restarted, side by side."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -329,6 +330,54 @@ def test_next_process_sends_what_a_killed_one_left_and_nothing_twice(
     # What was being sent when it died may or may not have been spooled.
     assert [label for label in found if label != "d" or "d" in expected] == expected
     assert len(found) == len(set(found))
+
+
+def test_spool_that_is_moved_to_another_disk_after_a_crash_sends_nothing_twice(
+    proxy: FaultyProxy, namespace: str, spool: Path, queue: QueueState
+) -> None:
+    settings = {"url": proxy.url, "namespace": namespace}
+    proxy.refuse()
+    run_sender(**settings, spool=str(spool), labels=["a", "b", "c"])
+    proxy.accept()
+    killed = run_sender(
+        **settings, spool=str(spool), labels=[], die_at="after take_in", until_drained=True
+    )
+    other = spool.parent / "other"
+    other.mkdir()
+    for file in spool.parent.glob("spool*"):
+        shutil.copy(file, other)  # the file beside it too, which has the last messages
+
+    last = run_sender(**settings, spool=str(other / "spool"), labels=["d"], until_drained=True)
+
+    assert killed.returncode == -signal.SIGKILL
+    assert last.returncode == 0, last.stderr
+    assert labels(queue) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("template", ["empty", "full"])
+def test_copies_of_a_spool_lose_nothing_in_one_outage(
+    proxy: FaultyProxy, namespace: str, spool: Path, queue: QueueState, template: str
+) -> None:
+    settings = {"url": proxy.url, "namespace": namespace}
+    one = {**settings, "spool": str(spool)}
+    two = {**settings, "spool": str(spool.with_name("two"))}
+    proxy.refuse()
+    run_sender(**one, labels=["template"])
+    if template == "empty":
+        proxy.accept()
+        run_sender(**one, labels=[], until_drained=True)
+        proxy.refuse()
+    shutil.copy(one["spool"], two["spool"])
+
+    # What the second one spools first comes last.
+    run_sender(**two, labels=["two"])
+    run_sender(**one, labels=["one"])
+    proxy.accept()
+    for machine in (one, two):
+        done = run_sender(**machine, labels=[], until_drained=True)
+        assert done.returncode == 0, done.stderr
+
+    assert labels(queue) == ["template", "one", "two"]
 
 
 def test_worker_drains_what_a_dead_sender_left(

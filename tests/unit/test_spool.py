@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import shutil
 import sqlite3
 import stat
 import time
@@ -51,7 +52,7 @@ def test_messages_come_back_in_order_and_whole(spool: Spool) -> None:
     spool.add(messages[5:])
 
     found = spool.oldest("default", 100, max_bytes=10**6)
-    assert [replace(message, row=0) for message in found] == messages
+    assert [replace(message, row=0, identity="") for message in found] == messages
     rows = [message.row for message in found]
     assert rows == sorted(set(rows))
 
@@ -117,16 +118,16 @@ def test_rows_go_on_upwards_though_the_file_came_from_a_backup(path: Path, spool
     spool.close()
     backup = path.read_bytes()
     spool.add([a_message(2)])
-    (used,) = [message.row for message in spool.oldest("default", 9, max_bytes=99)[1:]]
-    identity = spool.identity()
+    (used,) = spool.oldest("default", 9, max_bytes=99)[1:]
     spool.close()
 
     path.write_bytes(backup)
     restored = open_spool(path)
     restored.add([a_message(3)])
 
-    assert restored.identity() == identity
-    assert restored.oldest("default", 9, max_bytes=99)[1].row > used
+    (added,) = restored.oldest("default", 9, max_bytes=99)[1:]
+    assert added.identity == used.identity
+    assert added.row > used.row
     restored.close()
 
 
@@ -263,15 +264,167 @@ def test_reservation_comes_back_whole(spool: Spool) -> None:
     assert [message.reservation for message in found] == [reservation, None]
 
 
-def test_file_of_the_release_before_is_read_and_written(path: Path, spool: Spool) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_file_of_an_earlier_release_is_read_and_written(
+    path: Path, spool: Spool, version: int
+) -> None:
     spool.add([a_message(1)])
+    (before,) = spool.oldest("default", 10, max_bytes=10**9)
     spool.close()
     with sqlite3.connect(path) as connection:
-        connection.execute("ALTER TABLE messages DROP COLUMN reservation")
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute("ALTER TABLE messages DROP COLUMN identity")
+        connection.execute("ALTER TABLE spool DROP COLUMN place")
+        if version == 1:
+            connection.execute("ALTER TABLE messages DROP COLUMN reservation")
+        connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
 
     spool.add([replace(a_message(2), reservation=Reservation("k", 1, "m"))])
 
-    found = spool.oldest("default", 10, max_bytes=10**9)
+    found = everything(spool)
     assert [(m.body, m.reservation is None) for m in found] == [(b"1", True), (b"2", False)]
+    assert found[0] == before
+
+
+def test_message_that_a_process_of_the_release_before_adds_has_the_identity_of_the_file(
+    path: Path, spool: Spool
+) -> None:
+    spool.add([a_message(1)])
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO messages (row, namespace, queue, lane, body, delivery)"
+            " SELECT last_row + 1, 'ns', 'default', 'low', '2', 'd2' FROM spool"
+        )
+    connection.close()
+
+    found = spool.oldest("default", 10, max_bytes=10**9)
+
+    assert len({message.identity for message in found}) == 1
+    spool.remove(found)
+    assert spool.size() == (0, 0)
+
+
+def everything(spool: Spool) -> list[Spooled]:
+    """All messages of the queue, which are taken out."""
+    found = []
+    while batch := spool.oldest("default", 10, max_bytes=10**9):
+        assert len({message.identity for message in batch}) == 1
+        found += batch
+        spool.remove(batch)
+    return found
+
+
+@pytest.mark.parametrize("is_in_its_stead", [False, True])
+def test_copy_goes_on_as_another_file_and_has_what_was_there_as_the_same(
+    path: Path, spool: Spool, is_in_its_stead: bool
+) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    other = path.with_name("other")
+    if is_in_its_stead:
+        path.rename(other)
+        shutil.copy(other, path)
+        original, copy = open_spool(other), open_spool(path)
+    else:
+        shutil.copy(path, other)
+        original, copy = open_spool(path), open_spool(other)
+
+    copy.add([a_message(2)])
+    original.add([a_message(3)])
+
+    (first, third), (same, second) = everything(original), everything(copy)
+    assert first == same
+    assert third.identity == first.identity
+    assert second.identity not in ("", first.identity)
+    original.close()
+    copy.close()
+
+
+def test_copies_of_an_empty_spool_differ_also_where_the_place_is_the_same(
+    path: Path, spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As of a virtual machine that is cloned while its processes run.
+    monkeypatch.setattr("dramatiq_streams.spool_file._number_of", lambda path: "1 2")
+    spool.add([a_message(1)])
+    spool.remove(spool.oldest("default", 10, max_bytes=100))
+    spool.close()
+    copied = path.with_name("copied")
+    shutil.copy(path, copied)
+    copy = open_spool(copied)
+
+    copy.add([a_message(2)])
+    spool.add([a_message(3)])
+
+    assert everything(copy)[0].identity != everything(spool)[0].identity
+    copy.close()
+
+
+def test_renamed_file_is_the_same(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    renamed = open_spool(path.rename(path.with_name("renamed")))
+
+    renamed.add([a_message(2)])
+
+    first, second = renamed.oldest("default", 10, max_bytes=100)
+    assert first.identity == second.identity
+    renamed.close()
+
+
+def test_spool_follows_its_path_when_another_file_is_put_there(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    kept = shutil.copy(path, path.with_name("kept"))
+    spool.add([a_message(2)])
+    for file in path.parent.glob("spool*"):
+        file.unlink()
+
+    shutil.copy(kept, path)
+    spool.add([a_message(3)])
+
+    beside = open_spool(path)
+    assert [message.body for message in everything(beside)] == [b"1", b"3"]
+    beside.close()
+
+
+def test_only_the_very_message_is_removed(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+    (message,) = spool.oldest("default", 10, max_bytes=100)
+
+    spool.remove([replace(message, identity="another")])
+
+    assert bodies(spool) == [b"1"]
+
+
+def test_host_with_another_name_gives_new_rows_another_identity(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    monkeypatch.setattr("socket.gethostname", lambda: "another")
+
+    spool.add([a_message(2), a_message(3)])
+
+    first, second, third = everything(spool)
+    assert first.identity != second.identity == third.identity
+
+
+def test_processes_that_open_a_copy_at_once_agree_who_it_is(path: Path, spool: Spool) -> None:
+    spool.add([a_message(1)])
+    spool.close()
+    copied = path.with_name("copied")
+    shutil.copy(path, copied)
+    spawn = multiprocessing.get_context("spawn")
+    processes = [spawn.Process(target=_add_some, args=(copied, number)) for number in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(30)
+
+    copy = open_spool(copied)
+    first, *others = everything(copy)
+    identities = {message.identity for message in others}
+    assert len(others) == 75
+    assert len(identities) == 1
+    assert first.identity not in identities
+    copy.close()
