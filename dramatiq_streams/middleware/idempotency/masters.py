@@ -48,8 +48,10 @@ class Masters:
         events: Events | None = None,
     ) -> None:
         self.events = events or Events()
+        self._is_heard = events is not None
         self.timeout_ms = _checked_timeout(master_timeout)
-        self._all = [_connections_of(server) for server in _checked_servers(servers)]
+        self._servers = _checked_servers(servers)
+        self._all = [_connections_of(server) for server in self._servers]
         self.names = [connections.address for connections in self._all]
         repeated = sorted({name for name in self.names if self.names.count(name) > 1})
         if repeated:
@@ -59,6 +61,15 @@ class Masters:
 
     def __len__(self) -> int:
         return len(self._all)
+
+    def heard_by(self, events: Events) -> Masters:
+        """The same servers, with threads and connections of its own, that tell *events*.
+
+        One that tells others already is left as it is.
+        """
+        if self._is_heard:
+            return self
+        return Masters(self._servers, master_timeout=self.timeout_ms, events=events)
 
     def ask(
         self,

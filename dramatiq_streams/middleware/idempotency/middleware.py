@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import time
+import threading
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -104,8 +105,10 @@ class Idempotency(Middleware, ChecksMessages):
             raise InvalidIdempotency(str(error)) from error
         self._masters = masters
         self._requests = Requests(self.options)
-        self._claimants: dict[int, Claimant] = {}
-        self._workers = 0
+        #: Of each process and broker.
+        self._claimants: dict[tuple[int, int], Claimant] = {}
+        self._workers: Counter[int] = Counter()
+        self._is_stopping = threading.Event()
         self._holds: dict[Entry, Hold] = {}
 
     @property
@@ -137,13 +140,20 @@ class Idempotency(Middleware, ChecksMessages):
         is_replaying = self.options.on_duplicate is OnDuplicate.REPLAY
         if is_replaying and results_of(broker.middleware) is None:
             raise InvalidIdempotency("on_duplicate='replay' needs the middleware Results.")
-        self._workers += 1
+        self._workers[id(broker)] += 1
+        self._is_stopping.clear()
+
+    def before_worker_shutdown(self, broker: Broker, worker: Any) -> None:
+        """Let no thread wait for a key any more."""
+        self._is_stopping.set()
 
     def after_worker_shutdown(self, broker: Broker, worker: Any) -> None:
         """Let everything go."""
-        self._workers -= 1
-        if self._workers <= 0 and (claimant := self._claimants.pop(os.getpid(), None)) is not None:
-            claimant.close()
+        self._workers[id(broker)] -= 1
+        if self._workers[id(broker)] <= 0:
+            claimant = self._claimants.pop(_of_this_process(broker), None)
+            if claimant is not None:
+                claimant.close()
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
         """Claim the key of *message*, if it has one.
@@ -155,7 +165,7 @@ class Idempotency(Middleware, ChecksMessages):
         set_claim(None)
         if not isinstance(message, DeliveredMessage):
             return
-        if (claimant := self._claimants.get(os.getpid())) is not None:
+        if (claimant := self._claimants.get(_of_this_process(broker))) is not None:
             claimant.begin()
         try:
             request = self._requests.of(broker, message)
@@ -216,9 +226,10 @@ class Idempotency(Middleware, ChecksMessages):
                 set_claim(claim)
                 return
             is_waiting = isinstance(claim, Busy) and self.options.on_busy is OnBusy.WAIT
-            if not is_waiting or clock.monotonic_ms() >= deadline_ms:
+            is_over = self._is_stopping.is_set() or clock.monotonic_ms() >= deadline_ms
+            if not is_waiting or is_over:
                 self._refusals(broker).refuse(message, claim, key=request.key)
-            time.sleep(POLL_MS / 1000)
+            self._is_stopping.wait(POLL_MS / 1000)
 
     def _complete(
         self, claimant: Claimant, hold: Hold, message: DeliveredMessage, kept: bytes | None
@@ -254,26 +265,28 @@ class Idempotency(Middleware, ChecksMessages):
 
     def _claimant_of(self, broker: Broker) -> Claimant:
         # No lock: a fork could copy it while it is held. `setdefault` is atomic.
-        pid = os.getpid()
-        found = self._claimants.get(pid)
+        place = _of_this_process(broker)
+        found = self._claimants.get(place)
         if found is None:
-            found = self._claimants.setdefault(pid, self._made(_streams(broker)))
+            found = self._claimants.setdefault(place, self._made(_streams(broker)))
         return found
 
     def _made(self, broker: Streams) -> Claimant:
         executor = Executor(broker.client.connection_pool, events=broker.events)
         records = Records(executor, namespace=broker.namespace, prefix=self.options.key_prefix)
-        masters = self._masters
-        if masters is None:
-            masters = Masters([broker.client], events=broker.events)
-        elif not isinstance(masters, Masters):
-            masters = Masters(masters, events=broker.events)
+        servers = [broker.client] if self._masters is None else self._masters
+        masters = servers if isinstance(servers, Masters) else Masters(servers)
+        masters = masters.heard_by(broker.events)
         return Claimant(records, masters, options=self.options, events=broker.events)
 
 
 def _streams(broker: Broker) -> Streams:
     """*broker*, which delivers a `DeliveredMessage`: only a `StreamsBroker` does."""
     return cast(Streams, broker)
+
+
+def _of_this_process(broker: Broker) -> tuple[int, int]:
+    return os.getpid(), id(broker)
 
 
 def _lease_ms(broker: Broker) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -253,6 +254,27 @@ def test_busy_message_can_wait_in_its_thread(
 
     assert gate.started == [1]
     assert Event.DEFERRED not in broker.told
+
+
+def test_wait_in_a_thread_ends_when_the_worker_stops(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, gate: Gate
+) -> None:
+    broker = make_idempotent(on_busy="wait", lease=60_000)
+    worker = make_worker(broker)
+    actor = start_one(broker, gate)
+    looks: list[Any] = []
+    look = broker.records.look
+    broker.records.look = lambda request: looks.append(request) or look(request)
+    actor.send("a", 1)
+    wait_until(lambda: looks, message="it waits")
+
+    with ThreadPoolExecutor(1) as executor:
+        stopping = executor.submit(worker.stop)
+        wait_until(lambda: Event.DEFERRED in broker.told, timeout=10, message="it is deferred")
+        gate.is_open.set()
+        stopping.result()
+
+    assert gate.ended == [1]
 
 
 def test_wait_in_a_thread_ends_after_a_lease(

@@ -12,7 +12,10 @@ import redis
 from pottery import Redlock as ShippedRedlock
 
 from dramatiq_streams import InvalidOption, LocksUnavailable
+from dramatiq_streams.events import Event
 from dramatiq_streams.middleware.idempotency.masters import Masters
+from tests.conftest import MakeWorker
+from tests.integration.idempotency.conftest import MakeIdempotent, Runs, declare, join
 from tests.support.locking import KEY, LockServers, is_free, known, lock
 from tests.support.waiting import wait_until
 
@@ -54,6 +57,19 @@ def test_forked_process_connects_by_itself(lockers: LockServers) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
     assert known(mine.extend)
     mine.release()
+
+
+def test_masters_of_a_middleware_tell_its_broker(
+    make_idempotent: MakeIdempotent, make_worker: MakeWorker, runs: Runs, lockers: LockServers
+) -> None:
+    masters = lockers.masters(size=3)
+    broker = make_idempotent(masters=masters)
+    declare(broker, runs, idempotency_key="{url}").send("a")
+    make_worker(broker)
+    join(broker)
+
+    assert len(runs) == 1
+    assert Event.LOCK_ASKED in broker.told
 
 
 def test_scripts_of_another_client_of_pottery_are_not_used(lockers: LockServers) -> None:
