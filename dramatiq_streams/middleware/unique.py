@@ -10,7 +10,7 @@ from dramatiq.actor import Actor
 from dramatiq.broker import Broker, MessageProxy
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
-from dramatiq.message import Message
+from dramatiq.message import Message, get_encoder
 from dramatiq.middleware import Middleware
 
 from ..errors import InvalidOption, StreamsError
@@ -110,8 +110,8 @@ class Unique(Middleware):
         Raises:
             InvalidOption: Its key cannot be made.
         """
-        arrived: Message[Any] = Message.decode(body)
-        key, message_id = self._key(arrived), arrived.message_id
+        arrived = get_encoder().decode(body)
+        key, message_id = self._key(arrived), arrived["message_id"]
         return Reservation(key, uniqueness.unique_for_ms, message_id, follows_itself)
 
     def before_process_message(self, broker: Broker, message: MessageProxy) -> None:
@@ -130,20 +130,22 @@ class Unique(Middleware):
                 error,
             )
 
-    def _key(self, message: Message[Any]) -> str:
-        actor = self._actor(message.actor_name)
-        own = _own_key(message.options, actor)
+    def _key(self, message: Mapping[str, Any]) -> str:
+        """The key of a message of which these are the fields."""
+        actor_name = message["actor_name"]
+        actor = self._actor(actor_name)
+        own = _own_key(message["options"], actor)
         if isinstance(own, str):
-            return KeyMaker(message.actor_name, True, inspect.Signature()).scoped(own)
+            return KeyMaker(actor_name, True, inspect.Signature()).scoped(own)
         if actor is None:
             raise InvalidOption(
-                f"Actor {message.actor_name!r} is not known here, nor are its arguments: a message"
+                f"Actor {actor_name!r} is not known here, nor are its arguments: a message"
                 " with unique_for or unique_until needs its key as the option unique_key, or"
                 " idempotency_key."
             )
         # True or False: not the actor's key, but all arguments.
         maker = self._maker(actor) if own is None else KeyMaker.of(actor, True)
-        return maker.key(message.args, message.kwargs)
+        return maker.key(message["args"], message["kwargs"])
 
     def _maker(self, actor: Actor[Any, Any]) -> KeyMaker:
         """The maker of an actor's keys; one that was declared without them gets its own now."""

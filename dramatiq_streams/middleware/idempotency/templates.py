@@ -30,6 +30,9 @@ _ALLOWED = "True for all arguments, a template such as 'page:{url}', or a callab
 LONGEST_KEY = 400
 _KEPT = 200
 
+#: What `json.dumps` would make anew each time.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
 
 @dataclass(frozen=True, slots=True)
 class KeyMaker:
@@ -164,7 +167,7 @@ def canonical(value: object) -> str:
         travelled = json.loads(json.dumps(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise _NotCanonical(str(error)) from error
-    return json.dumps(travelled, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL.encode(travelled)
 
 
 class _NotCanonical(Exception):
