@@ -22,6 +22,7 @@ from ...events import Event, Events
 from .masters import Masters
 from .options import IdempotencyOptions, OnUnavailable
 from .records import Busy, Conflict, Done, Free, Records, Request, Started
+from .trouble import Trouble
 from .watchdog import Hold, Watchdog
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ class Claimant:
         self._options = options
         self._events = events
         self._watchdog = Watchdog(records, masters, lease_ms=options.lease_ms, events=events)
+        self._lock_trouble = Trouble(self.logger)
+        #: Of records that cannot be reached.
+        self.record_trouble = Trouble(self.logger)
         self._process = f"{socket.gethostname()}:{os.getpid()}"
 
     def claim(self, request: Request, *, queue_name: str, interrupts: bool) -> Hold | Refusal:
@@ -64,14 +68,25 @@ class Claimant:
         standing = _twice(lambda: self.records.look(request))
         if not isinstance(standing, Free | Started):
             return standing
+        self.record_trouble.end()
         try:
             lock = self._lock(request)
         except LocksUnavailable as error:
-            if self._options.on_unavailable is not OnUnavailable.RUN:
+            if self._options.on_unavailable is OnUnavailable.FAIL:
                 return Unavailable(str(error))
-            self.logger.warning("Key %r runs without a lock: %s", request.key, error)
+            is_waiting = self._options.on_unavailable is OnUnavailable.DEFER
+            deed = "wait for" if is_waiting else "run without"
+            self._lock_trouble.warn(
+                "Messages %s locks until there are some again, from key %r on: %s",
+                deed,
+                request.key,
+                error,
+            )
+            if is_waiting:
+                return Unavailable(str(error))
             lock = None
         else:
+            self._lock_trouble.end()
             if lock is None:
                 return Busy(self._options.lease_ms)
         return self._start(request, lock, queue_name=queue_name, interrupts=interrupts)

@@ -175,7 +175,12 @@ class Idempotency(Middleware, ChecksMessages):
         except MiddlewareError:
             raise
         except BrokerConnectionError as error:
-            self._refusals(broker).defer_unreachable(message, error)
+            self._claimant_of(broker).record_trouble.warn(
+                "Messages with keys wait until their records can be reached, from %s on: %s",
+                message,
+                error,
+            )
+            self._refusals(broker).defer_unreachable(message)
         except Exception as error:  # otherwise dramatiq would run it, without its key
             raise NotClaimed(f"The key of {message} could not be claimed: {error}") from error
 

@@ -64,18 +64,17 @@ class Refusals:
                 self._bury(message, text, key)
                 raise IdempotencyConflict(text)
             case Unavailable() if self._options.on_unavailable is OnUnavailable.DEFER:
-                self.logger.warning("Message %s waits for locks: %s", message, refusal.why)
+                self.logger.debug("Message %s waits for locks: %s", message, refusal.why)
                 self._defer(message, wait_ms(self._options.lease_ms, deferrals_of(message) + _AWAY))
             case Unavailable():
                 raise NotClaimed(refusal.why)
 
-    def defer_unreachable(self, message: DeliveredMessage, error: Exception) -> NoReturn:
+    def defer_unreachable(self, message: DeliveredMessage) -> NoReturn:
         """Defer *message*, whose record cannot be reached: as soon as its server is back.
 
         Raises:
             SkipMessage: Always.
         """
-        self.logger.warning("The record of message %s cannot be reached: %s", message, error)
         self._defer(message, UNREACHABLE_MS)
 
     def _skip_duplicate(self, message: DeliveredMessage, done: Done, key: str) -> NoReturn:

@@ -62,6 +62,19 @@ def start_one(broker: IdempotentBroker, gate: Gate, **options: Any) -> dramatiq.
     return actor
 
 
+def note_looks(broker: IdempotentBroker) -> threading.Event:
+    """Set when the record of a message is looked at from now on."""
+    looked = threading.Event()
+    look = broker.records.look
+
+    def noted(request: Any) -> Any:
+        looked.set()
+        return look(request)
+
+    broker.records.look = noted
+    return looked
+
+
 def delayed(broker: IdempotentBroker) -> list[dramatiq.Message[Any]]:
     """The messages that wait to be delivered again."""
     packed: Any = broker.witness.hvals(f"{{{broker.namespace}:default:0}}:delayed:messages")
@@ -238,14 +251,7 @@ def test_busy_message_can_wait_in_its_thread(
     broker = make_idempotent(on_busy="wait")
     make_worker(broker)
     actor = start_one(broker, gate)
-    looked = threading.Event()
-    look = broker.records.look
-
-    def noted(request: Any) -> Any:
-        looked.set()
-        return look(request)
-
-    broker.records.look = noted
+    looked = note_looks(broker)
 
     actor.send("a", 1)
     assert looked.wait(10)
@@ -262,11 +268,9 @@ def test_wait_in_a_thread_ends_when_the_worker_stops(
     broker = make_idempotent(on_busy="wait", lease=60_000)
     worker = make_worker(broker)
     actor = start_one(broker, gate)
-    looks: list[Any] = []
-    look = broker.records.look
-    broker.records.look = lambda request: looks.append(request) or look(request)
+    looked = note_looks(broker)
     actor.send("a", 1)
-    wait_until(lambda: looks, message="it waits")
+    assert looked.wait(10)
 
     with ThreadPoolExecutor(1) as executor:
         stopping = executor.submit(worker.stop)

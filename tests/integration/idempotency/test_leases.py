@@ -1,5 +1,6 @@
 """A key is held for as long as its actor runs; what its holder learns when it is not."""
 
+import logging
 import threading
 import time
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from dramatiq_streams import LeaseLost
 from dramatiq_streams.events import Event
 from dramatiq_streams.middleware import current_fencing_token, lease_is_lost
+from dramatiq_streams.middleware.idempotency.claiming import Claimant
 from tests.conftest import MakeWorker
 from tests.integration.idempotency.conftest import (
     LEASE_MS,
@@ -238,6 +240,28 @@ def test_without_a_quorum_a_message_does_what_it_was_told(
         assert dramatiq.Message.decode(fields[b"m"]).message_id == message.message_id
         assert b"NotClaimed" in fields[b"error"]
         assert b"2 of 3" in fields[b"error"]
+
+
+@pytest.mark.parametrize("policy", ["run", "defer"])
+def test_missing_quorum_is_one_line_however_many_messages_meet_it(
+    make_idempotent: MakeIdempotent,
+    make_worker: MakeWorker,
+    task: Task,
+    caplog: pytest.LogCaptureFixture,
+    policy: str,
+) -> None:
+    broker = make_idempotent(masters=ABSENT, lease=LEASE_MS, on_unavailable=policy)
+    task.go.set()
+    actor = declared(task.run, broker=broker, actor_name="run", idempotency_key="{url}")
+    broker.enqueue_many([actor.message(str(number)) for number in range(20)])
+    caplog.set_level(logging.WARNING, logger=Claimant.__module__)
+    # One thread, so that they meet it one after the other.
+    make_worker(broker, threads=1)
+    met = {"run": lambda: len(task.tokens), "defer": lambda: broker.told.count(Event.DEFERRED)}
+    wait_until(lambda: met[policy]() >= 20, message="all have met it")
+
+    said = [each for each in caplog.records if each.name.startswith(Claimant.__module__)]
+    assert [each.levelname for each in said] == ["WARNING"]
 
 
 def test_key_that_runs_without_a_lock_is_still_held_by_its_record(
