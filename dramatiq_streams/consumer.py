@@ -22,6 +22,9 @@ from .settlement import Settlement
 #: Seconds between two looks of a consumer that has nothing to do any more but to be closed.
 RETREAT_SECONDS = 0.05
 
+#: Milliseconds between two looks of one that may fetch nothing; the end of that wakes it.
+STAND_BY_MS = 100.0
+
 
 class StreamsConsumer(Consumer):
     """Reads one queue for one consumer thread.
@@ -75,11 +78,13 @@ class StreamsConsumer(Consumer):
     def _next(self) -> DeliveredMessage | None:
         deadline_ms = clock.monotonic_ms() + self.timeout_ms
         left_ms: float = self.timeout_ms
-        while (message := self._next_buffered(left_ms)) is None and left_ms > 0:
+        while (message := self._next_buffered()) is None and left_ms > 0:
             if self._retreat.is_set():
                 self._withdraw()
                 return None
-            if not self._buffer:
+            if (suspect := self._isolation.suspect) is not None:
+                self._stand_by(suspect, left_ms)
+            elif not self._buffer:
                 self._buffer.extend(self._fetcher.fetch(left_ms))
                 self._ride.succeed()
             left_ms = deadline_ms - clock.monotonic_ms()
@@ -164,11 +169,11 @@ class StreamsConsumer(Consumer):
             error,
         )
 
-    def _next_buffered(self, left_ms: float) -> DeliveredMessage | None:
-        """The next message that may be handed out within *left_ms*; the others stay buffered."""
+    def _next_buffered(self) -> DeliveredMessage | None:
+        """The next message that may be handed out now; the others stay buffered."""
         while self._buffer:
             entry = self._buffer[0]
-            if not entry.is_lost and not self._may_start(entry, left_ms):
+            if not entry.is_lost and not self._may_start(entry):
                 return None
             self._buffer.popleft()
             if entry.is_lost:
@@ -183,18 +188,28 @@ class StreamsConsumer(Consumer):
             return message
         return None
 
-    def _may_start(self, entry: Entry, left_ms: float) -> bool:
-        """Whether *entry* may be handed out within *left_ms*; it may turn out to be lost."""
-        if self._retreat.is_set():
+    def _may_start(self, entry: Entry) -> bool:
+        """Whether *entry* may be handed out now; it may turn out to be lost."""
+        if self._retreat.is_set() or not self._isolation.admit(entry):
             return False
-        if not self._isolation.admit(entry, timeout_ms=0):
-            # Nobody reads meanwhile, and what it waits for may be an ack that is still to be sent.
-            self._settlement.send_acks()
-            if not self._isolation.admit(entry, timeout_ms=left_ms):
-                return False
         if entry.is_last and not entry.has_begun:
             self._settlement.begin(entry)
         return True
+
+    def _stand_by(self, suspect: Entry, left_ms: float) -> None:
+        """Nothing but *suspect* may start in this process: what is buffered is for others.
+
+        Some acks may still have to be sent: *suspect* waits for them, or its end is among them.
+        """
+        waiting = [entry for entry in self._buffer if entry is not suspect]
+        is_ours = len(waiting) < len(self._buffer)
+        if waiting:
+            self._buffer = deque([suspect] if is_ours else ())
+            self._settlement.release(waiting)
+        if self._fetcher.attend():
+            self._ride.succeed()
+        if not self._holdings.has_acks:
+            self._isolation.wait(suspect, is_ours=is_ours, timeout_ms=min(left_ms, STAND_BY_MS))
 
     def _withdraw(self) -> None:
         """The worker stops: what a blocked read has brought meanwhile is for others."""

@@ -74,17 +74,24 @@ class Fetcher:
         Raises:
             BrokerConnectionError: The server cannot be reached or cannot serve; nothing is lost.
         """
-        with self._holdings.carrying():
-            try:
-                if not self._is_ready:
-                    self._queues.ensure_groups(self.queue_name)
-                    self._register()
-                    self._is_ready = True
-                self._reconcile()
-                return self._read_or_wait(left_ms)
-            except GroupMissing as error:
-                self._create_groups(error)
-                return ()
+        return self._prepared(lambda: self._read_or_wait(left_ms))
+
+    def attend(self) -> bool:
+        """Send the acks that wait and forward what is due, but fetch nothing.
+
+        Returns:
+            Whether the server was needed for it, and has served.
+
+        Raises:
+            BrokerConnectionError: As `fetch`.
+        """
+        self._quiet_rounds = 0  # Meanwhile it is others who are woken.
+        self._settlement.give_back_excess(self._prefetch, owner=self)
+        is_due = self._forwarding.seconds_left() <= 0
+        if self._is_ready and not is_due and not self._holdings.has_acks:
+            return False
+        self._prepared(lambda: self._read(0))
+        return True
 
     def begin_anew(self) -> None:
         """Take nothing for granted: the connection broke, and the server may be another one."""
@@ -96,6 +103,19 @@ class Fetcher:
     def disown(self) -> None:
         """What was fetched counts against the next consumer's prefetch from now on."""
         self._holdings.disown(self)
+
+    def _prepared(self, read: Callable[[], Sequence[Entry]]) -> Sequence[Entry]:
+        with self._holdings.carrying():
+            try:
+                if not self._is_ready:
+                    self._queues.ensure_groups(self.queue_name)
+                    self._register()
+                    self._is_ready = True
+                self._reconcile()
+                return read()
+            except GroupMissing as error:
+                self._create_groups(error)
+                return ()
 
     def _read_or_wait(self, left_ms: float) -> Sequence[Entry]:
         budget = self._holdings.room(self._prefetch, owner=self)

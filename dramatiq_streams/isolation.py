@@ -22,18 +22,32 @@ class Isolation:
         self._running: set[Entry] = set()
         self._suspect: Entry | None = None
 
-    def admit(self, entry: Entry, *, timeout_ms: float) -> bool:
-        """Whether *entry* may be handed out, waiting up to *timeout_ms* until it may.
+    @property
+    def suspect(self) -> Entry | None:
+        """The last delivery that runs alone or waits to: nothing else may be handed out."""
+        return self._suspect
+
+    def admit(self, entry: Entry) -> bool:
+        """Whether *entry* may be handed out now.
 
         Once a last delivery was asked for, nothing else is admitted before it has left.
         """
         with self._lock:
-            is_admitted = self._may_run(entry) or self._changed.wait_for(
-                lambda: self._may_run(entry), max(timeout_ms, 0) / 1000
-            )
+            is_admitted = self._may_run(entry)
             if is_admitted:
                 self._running.add(entry)
             return is_admitted
+
+    def wait(self, suspect: Entry, *, is_ours: bool, timeout_ms: float) -> None:
+        """Wait until *suspect* has left or, if it is the caller's to start, until it may.
+
+        At most for *timeout_ms*.
+        """
+        with self._lock:
+            self._changed.wait_for(
+                lambda: self._suspect is not suspect or (is_ours and self._may_run(suspect)),
+                max(timeout_ms, 0) / 1000,
+            )
 
     def leave(self, entry: Entry) -> None:
         """Note that *entry* is settled, given back or lost: it no longer runs here."""

@@ -30,6 +30,14 @@ def _wait_for_starts(scene: Scene, count: int) -> None:
     )
 
 
+def _suspect(scene: Scene) -> None:
+    """Have a worker die with `hold`, whose next delivery is the last one."""
+    scene.actors.hold.send("suspect")
+    command = scene.start_victim()
+    scene.wait_until_started("suspect")
+    command.kill()
+
+
 @pytest.mark.parametrize(
     ("how", "limit", "threads"), [("exit", None, 4), ("segfault", 3, 1), ("out of memory", 3, 4)]
 )
@@ -85,33 +93,43 @@ def test_last_delivery_waits_for_all_else_and_nothing_runs_beside_it(
     stage: Stage, server: Server
 ) -> None:
     scene = stage(server, lease=60_000, max_deliveries=2)
-    scene.actors.hold.send("suspect")
-    command = scene.start_victim()
-    scene.wait_until_started("suspect")
-    command.kill()
-
+    _suspect(scene)
     scene.start_survivor(threads=4)
     wait_until(lambda: scene.journal.counts("started")["suspect"] == 2, message="it runs again")
     later = scene.send_notes(8)
-    scene.wait_until_pending(2)  # It fetches as long as it has nothing that waits.
     scene.wait_for_heartbeats(2)
-    ran_beside = scene.journal.counts()
+    ran_beside, fetched = scene.journal.counts(), len(scene.pending())
     scene.journal.allow("go")
 
     scene.join(seconds=10)
     assert ran_beside == {}
+    assert fetched == 1
     assert scene.journal.counts() == dict.fromkeys({"suspect", *later}, 1)
+
+
+def test_what_comes_while_a_last_delivery_runs_is_left_to_others(
+    stage: Stage, server: Server
+) -> None:
+    scene = stage(server, lease=60_000, max_deliveries=2)
+    _suspect(scene)
+    command = scene.start_victim(threads=2)
+    _wait_for_starts(scene, 2)
+
+    notes = scene.send_notes(8)
+    scene.wait_for_holder(command, messages=1)
+    scene.start_survivor(threads=2)
+    wait_until(lambda: set(scene.journal.counts()) == notes, message="all else has run")
+    scene.journal.allow("go")
+
+    scene.join(seconds=10)
+    assert scene.journal.counts() == dict.fromkeys({"suspect", *notes}, 1)
 
 
 def test_crash_while_a_last_delivery_waits_does_not_count_for_it(
     stage: Stage, server: Server
 ) -> None:
     scene = stage(server, lease=60_000, max_deliveries=2)
-    scene.actors.hold.send("suspect")
-    command = scene.start_victim()
-    scene.wait_until_started("suspect")
-    command.kill()
-
+    _suspect(scene)
     scene.actors.hold.send_with_options(args=("busy",), lane="high")
     command = scene.start_victim(threads=2, prefetch=4)
     scene.wait_until_started("busy")

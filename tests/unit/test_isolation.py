@@ -9,8 +9,9 @@ from dramatiq_streams.isolation import Isolation
 from dramatiq_streams.messages import Entry
 from tests.support.waiting import wait_until
 
-#: So long a test waits for what must not happen.
+#: So long a test waits for what must not happen, and for what must.
 SHORT_MS = 30.0
+LONG_MS = 10_000.0
 
 
 def innocent(number: int = 1) -> Entry:
@@ -33,7 +34,21 @@ def threads() -> Iterator[ThreadPoolExecutor]:
 
 
 def admits(isolation: Isolation, entry: Entry) -> bool:
-    return isolation.admit(entry, timeout_ms=0)
+    return isolation.admit(entry)
+
+
+def admits_later(isolation: Isolation, entry: Entry) -> bool:
+    """As a consumer that stands by: waits for what is in the way, and then asks again."""
+    if not isolation.admit(entry) and (suspect := isolation.suspect) is not None:
+        isolation.wait(suspect, is_ours=suspect is entry, timeout_ms=LONG_MS)
+    return isolation.admit(entry)
+
+
+def waits(isolation: Isolation, entry: Entry, *, is_ours: bool) -> bool:
+    """Whether waiting for *entry* takes all its time."""
+    begun = time.monotonic()
+    isolation.wait(entry, is_ours=is_ours, timeout_ms=SHORT_MS)
+    return (time.monotonic() - begun) * 1000 >= SHORT_MS
 
 
 def test_innocents_run_beside_each_other(isolation: Isolation) -> None:
@@ -47,7 +62,7 @@ def test_suspect_runs_at_once_when_nothing_else_does(isolation: Isolation) -> No
 def test_suspect_waits_for_what_runs(isolation: Isolation) -> None:
     admits(isolation, innocent())
 
-    assert not isolation.admit(suspect(), timeout_ms=SHORT_MS)
+    assert not admits(isolation, suspect())
 
 
 def test_suspect_that_waited_runs_when_the_last_one_has_left(
@@ -56,7 +71,7 @@ def test_suspect_that_waited_runs_when_the_last_one_has_left(
     running, waiting = [innocent(1), innocent(2)], suspect()
     for entry in running:
         admits(isolation, entry)
-    admitted = threads.submit(isolation.admit, waiting, timeout_ms=10_000)
+    admitted = threads.submit(admits_later, isolation, waiting)
 
     isolation.leave(running[0])
     isolation.leave(running[1])
@@ -82,12 +97,42 @@ def test_suspects_run_one_after_the_other(
 ) -> None:
     first, second = suspect(1), suspect(2)
     admits(isolation, first)
-    waiting = threads.submit(isolation.admit, second, timeout_ms=10_000)
+    waiting = threads.submit(admits_later, isolation, second)
 
     isolation.leave(first)
 
     assert waiting.result(10)
     assert not admits(isolation, innocent())
+
+
+def test_suspect_is_known_from_when_it_was_asked_for_until_it_has_left(
+    isolation: Isolation,
+) -> None:
+    running, waiting = innocent(), suspect()
+    admits(isolation, running)
+
+    known = [isolation.suspect]
+    for step in (isolation.admit, isolation.leave):
+        step(waiting)
+        known.append(isolation.suspect)
+
+    assert known == [None, waiting, None]
+
+
+def test_who_has_the_suspect_waits_until_it_may_start_and_all_others_until_it_has_left(
+    isolation: Isolation,
+) -> None:
+    running, entry = innocent(), suspect()
+    admits(isolation, running)
+    admits(isolation, entry)
+
+    before = waits(isolation, entry, is_ours=True), waits(isolation, entry, is_ours=False)
+    isolation.leave(running)
+    free = waits(isolation, entry, is_ours=True), waits(isolation, entry, is_ours=False)
+    isolation.leave(entry)
+    after = waits(isolation, entry, is_ours=True), waits(isolation, entry, is_ours=False)
+
+    assert (before, free, after) == ((True, True), (False, True), (False, False))
 
 
 def test_suspect_that_goes_before_it_has_run_holds_up_nobody(isolation: Isolation) -> None:
@@ -123,7 +168,7 @@ def test_crowd_of_threads_ends_and_no_suspect_ever_has_company(
     lock, inside, company = threading.Lock(), [], []
 
     def run(entry: Entry) -> None:
-        wait_until(lambda: isolation.admit(entry, timeout_ms=10), timeout=20)
+        wait_until(lambda: isolation.admit(entry), timeout=20)
         with lock:
             inside.append(entry)
             if len(inside) > 1 and any(other.is_last for other in inside):
@@ -144,7 +189,7 @@ def test_admission_costs_next_to_nothing_where_there_is_no_suspect(isolation: Is
 
     begun = time.perf_counter()
     for entry in entries:
-        isolation.admit(entry, timeout_ms=1_000)
+        isolation.admit(entry)
         isolation.leave(entry)
     each_us = (time.perf_counter() - begun) / len(entries) * 1_000_000
 
