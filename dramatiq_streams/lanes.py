@@ -76,7 +76,7 @@ class Lanes:
         Raises:
             InvalidOption: *priority* is not a number.
         """
-        if priority == 0 and type(priority) is int:  # nearly always
+        if type(priority) is int and priority == 0:  # nearly always
             return self.default_position
         is_number = isinstance(priority, int | float) and not isinstance(priority, bool)
         if not is_number or not -math.inf <= priority <= math.inf:  # type: ignore[operator]

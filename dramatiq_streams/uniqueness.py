@@ -109,8 +109,7 @@ def _checked_unique_for(value: Any) -> int:
 
 
 def _checked_until(value: Any) -> Until:
-    try:
+    if isinstance(value, str) and value in set(Until):
         return Until(value)
-    except ValueError:
-        allowed = " or ".join(repr(until.value) for until in Until)
-        raise InvalidOption.of("unique_until", value, allowed) from None
+    allowed = " or ".join(repr(until.value) for until in Until)
+    raise InvalidOption.of("unique_until", value, allowed)

@@ -118,7 +118,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _is_limit(value: object) -> bool:
-    return _is_from_zero(value) or value == math.inf
+    return _is_from_zero(value) or (isinstance(value, float) and value == math.inf)
 
 
 def _is_name(value: object) -> bool:

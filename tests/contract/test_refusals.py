@@ -12,7 +12,7 @@ from dramatiq.results import Results
 from dramatiq.results.backends import StubBackend
 from dramatiq.worker import _WorkQueueItem
 
-from dramatiq_streams import InvalidOption
+from dramatiq_streams import InvalidOption, StreamsBroker
 from dramatiq_streams.messages import DeliveredMessage, Entry
 from tests.conftest import MakeBroker, MakeWorker
 from tests.contract.conftest import StartConsumer
@@ -189,3 +189,33 @@ def test_enqueue_many_names_what_is_no_message(make_broker: MakeBroker, messages
 
     with pytest.raises(InvalidOption, match="an iterable of messages"):
         broker.enqueue_many(messages)
+
+
+class Nothing:
+    """Can neither be shown nor be compared."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("it has no text")
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError("it is like nothing")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("lane", "priority", "eta", "delay", "max_retries", "min_backoff", "max_backoff"),
+        *("max_age", "time_limit", "retries", "throws", "unique_for", "unique_until"),
+    ],
+)
+def test_value_that_can_neither_be_shown_nor_compared_is_refused_by_its_name(
+    broker: StreamsBroker, queue: QueueState, name: str
+) -> None:
+    actor = dramatiq.actor(broker=broker, actor_name="work")(lambda: None)
+    options: dict[str, Any] = {name: Nothing()}
+
+    with pytest.raises(InvalidOption, match=rf"{name}=\(Nothing, which has no text\)"):
+        actor.send_with_options(**options)
+    assert queue.count() == 0
