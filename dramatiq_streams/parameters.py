@@ -7,12 +7,16 @@ connects: in the first `send`, or in a worker.
 from __future__ import annotations
 
 import codecs
+import inspect
 import re
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+from redis import Redis
 
 from .errors import InvalidOption
 
@@ -20,6 +24,8 @@ Check = Callable[[Any], bool]
 
 #: Servers are configured with 16 unless told otherwise; more than this none can have.
 MOST_DATABASES = 2**31
+#: Some are objects without a meaning of their own.
+_DEFAULTS = {name: found.default for name, found in inspect.signature(Redis).parameters.items()}
 _CLIENT_NAME = re.compile(r"[!-~]+\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _AS_PERCENT = "a character of a password that means something in a URL is written as %XX"
@@ -34,8 +40,20 @@ def checked_parameters(parameters: Mapping[str, Any]) -> None:
     for name in parameters.keys() & _CHECKS.keys():
         is_possible, allowed = _CHECKS[name]
         value = parameters[name]
-        if value is not None and not is_possible(value):
+        is_default = value is None or value is _DEFAULTS.get(name)
+        if not is_default and not is_possible(value):
             raise InvalidOption.of(name, "***" if "password" in name else value, allowed)
+
+
+def refuse_senseless(parameters: Mapping[str, Any]) -> None:
+    """Refuse an option of `redis.Redis` that has no meaning here, or would connect at once.
+
+    Raises:
+        InvalidOption: Naming the option, and why.
+    """
+    for name, reason in _SENSELESS.items():
+        if parameters.get(name) not in (None, False):
+            raise InvalidOption(f"{name}= is not possible: {reason}.")
 
 
 def checked_url(url: str) -> None:
@@ -128,9 +146,49 @@ def _is_known(find: Callable[[Any], object]) -> Check:
 
 
 def _has(name: str) -> Check:
-    return lambda value: callable(getattr(value, name, None))
+    return lambda value: not isinstance(value, type) and callable(getattr(value, name, None))
 
 
+def _is_function_of_one(value: Any) -> bool:
+    if not callable(value):
+        return False
+    try:
+        inspect.signature(value).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        pass  # Written in C, it may not tell what it takes.
+    return True
+
+
+def _is_keepalive(value: Any) -> bool:
+    """Whether a socket takes these; the one that is made for it is connected to nothing."""
+    if not isinstance(value, Mapping):
+        return False
+    with suppress(OSError, TypeError, ValueError, OverflowError), socket.socket() as made:
+        for option, setting in value.items():
+            made.setsockopt(socket.IPPROTO_TCP, option, setting)
+        return True
+    return False
+
+
+def _is_family(value: Any) -> bool:
+    families = (socket.AF_UNSPEC, socket.AF_INET, socket.AF_INET6)
+    return isinstance(value, int) and not isinstance(value, bool) and value in families
+
+
+def _is_maintenance(value: Any) -> bool:
+    return not isinstance(value, type) and hasattr(value, "enabled")
+
+
+_RESP3 = "it needs RESP3, and replies are parsed as RESP2, alike on every server"
+_SENSELESS = {
+    "connection_pool": "give client=redis.Redis(connection_pool=...), or the options of the pool",
+    "single_connection_client": "each thread has a connection of its own",
+    "cache": _RESP3,
+    "cache_config": _RESP3,
+    "oss_cluster_maint_notifications_handler": "it is for a cluster, and this is one server",
+}
 _FILE = (_is_path, "the path of a file")
 _TEXT = (_is_text, "text")
 _CHECKS: Mapping[str, tuple[Check, str]] = {
@@ -145,7 +203,16 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "socket_read_size": (_is_number_in(1, 2**30), "a number of bytes from 1 to 2**30"),
     "encoding": (_is_known(codecs.lookup), "an encoding that Python knows"),
     "encoding_errors": (_is_known(codecs.lookup_error), "an error handler that Python knows"),
-    "redis_connect_func": (callable, "a function"),
+    "redis_connect_func": (_is_function_of_one, "a function of one argument, the connection"),
+    "socket_keepalive_options": (_is_keepalive, "a mapping from TCP options to their values"),
+    "socket_type": (_is_family, "0, socket.AF_INET or socket.AF_INET6"),
+    "command_packer": (_has("pack"), "an object with a method pack"),
+    "event_dispatcher": (_has("dispatch"), "an object with a method dispatch"),
+    "maint_notifications_config": (_is_maintenance, "a MaintNotificationsConfig of redis-py"),
+    "lib_name": _TEXT,
+    "lib_version": _TEXT,
+    "unix_socket_path": (_is_path, "the path of a socket"),
+    "ssl": (lambda value: isinstance(value, bool), "True or False"),
     "credential_provider": (_has("get_credentials"), "a redis.CredentialProvider"),
     "ssl_keyfile": _FILE,
     "ssl_certfile": _FILE,

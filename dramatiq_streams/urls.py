@@ -15,7 +15,7 @@ import redis
 
 from . import sentinel
 from .errors import InvalidOption
-from .parameters import checked_parameters, checked_url
+from .parameters import checked_parameters, checked_url, refuse_senseless
 
 #: Seconds to wait for a reply, unless the user says otherwise; blocking reads add their own time.
 DEFAULT_SOCKET_TIMEOUT = 10.0
@@ -57,10 +57,15 @@ def pool_of(
             given = ["url"] * (url is not None) + sorted(parameters)
             raise InvalidOption(f"client= is complete in itself: leave out {', '.join(given)}.")
         return _pool_of_client(client)
+    refuse_senseless(parameters)
+    checked_parameters(parameters)  # Before redis-py has made other objects of them.
     try:
         return _pool_of_url(url, parameters)
     except InvalidOption:
         raise
+    except (AttributeError, redis.RedisError) as error:
+        names = ", ".join(sorted(parameters))
+        raise InvalidOption(f"Of {names}, an option is not possible: {error}.") from error
     except TypeError as error:
         text = f"A connection option is not possible: {error}.{_hint(parameters)}"
         raise InvalidOption(text) from error

@@ -158,7 +158,7 @@ def test_option_of_another_broker_is_explained() -> None:
 
 
 def test_option_of_connections_only_is_possible_beside_a_url() -> None:
-    StreamsBroker(url="redis://server", socket_type=socket.SOCK_STREAM)
+    StreamsBroker(url="redis://server", socket_type=socket.AF_INET)
 
 
 def test_tls_option_beside_a_plain_url_is_explained() -> None:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import inspect
 import math
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from dramatiq.middleware import Retries
 from hypothesis import given
 from hypothesis import strategies as st
+from redis.cache import CacheConfig
+from redis.event import EventDispatcher
 
 from dramatiq_streams import InvalidOption, SigningEncoder, StreamsBroker
 from tests.properties.bad_input.fuzzing import FACTOR, fuzzed, picked, values
 
-pytestmark = pytest.mark.timeout(60 * FACTOR)
+pytestmark = [
+    pytest.mark.timeout(60 * FACTOR),
+    # redis-py's own, of lib_name and lib_version.
+    pytest.mark.filterwarnings("ignore:.*deprecated usage of input argument:DeprecationWarning"),
+]
 
 NO_NUMBERS: list[Any] = [
     *(None, True, False, "5", b"5", "", [], {}, (), object(), 1j, math.nan, math.inf, 1.5),
@@ -51,6 +59,21 @@ WRONG: dict[str, list[Any]] = {
     "encoding": [5, "none-such", "", b"utf-8"],
     "encoding_errors": [5, "none-such"],
     "credential_provider": ["x", 5],
+    "connection_pool": [7, "x", object(), redis.ConnectionPool()],
+    "single_connection_client": [True, 1, "x"],
+    "cache": [7, object()],
+    "cache_config": [7, CacheConfig()],
+    "event_dispatcher": [7, 0, "", [], {}, object(), str],
+    "maint_notifications_config": [7, True, "x", {}, object()],
+    "oss_cluster_maint_notifications_handler": [7, "x"],
+    "command_packer": [7, 0, "", object()],
+    "socket_keepalive_options": [7, "x", [], {7: "x"}, {"x": 1}, {10**30: 1}, {4: 10**30}, {4: -1}],
+    "socket_type": [7, -1, 10**30, True, "", math.nan, [], object()],
+    "redis_connect_func": [7, "x", lambda: 1, lambda a, b: 1],
+    "lib_name": ["\ud800", 7, [], object()],
+    "lib_version": ["\ud800", True, {"a": 1}, object()],
+    "unix_socket_path": [7, "\0", b"x", []],
+    "ssl": [7, "x", 1.5, []],
     "heartbeat_timeout": [60_000],
     "maintenance_chance": [1],
     "none_such": [None, 1],
@@ -63,6 +86,32 @@ def test_wrong_value_is_named_and_nothing_is_made(name: str) -> None:
         with pytest.raises(InvalidOption, match=name) as raised:
             StreamsBroker(**{name: value})
         assert len(str(raised.value)) < 2_000
+
+
+def test_option_that_would_connect_at_once_connects_to_nothing() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setblocking(False)
+
+        with pytest.raises(InvalidOption, match="each thread has a connection of its own"):
+            StreamsBroker(port=listening.getsockname()[1], single_connection_client=True)
+
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"connection_pool": None, "single_connection_client": False, "ssl": False},
+        {"socket_keepalive": True, "socket_keepalive_options": {socket.TCP_KEEPCNT: 3}},
+        {"redis_connect_func": lambda connection: connection.on_connect()},
+        {"lib_name": "mine", "lib_version": "1", "socket_keepalive_options": {}},
+        {"event_dispatcher": EventDispatcher(), "ssl": True},
+        {"maint_notifications_config": None, "cache": None},
+    ],
+)
+def test_sensible_options_of_redis_are_taken(options: dict[str, Any]) -> None:
+    StreamsBroker(**options)
 
 
 def test_every_option_of_the_constructor_is_tried() -> None:
