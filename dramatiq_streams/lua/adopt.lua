@@ -52,5 +52,5 @@ elseif eta < 0 then
 elseif postpone(delayed, delayed_messages, source .. ":" .. row, lane_name, message, eta) then
     wake_one(wake)
 end
-note_row(spools, source, row, ttl)
+note_row(spools, source, row, ttl, now())
 return 1

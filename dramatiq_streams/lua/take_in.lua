@@ -77,5 +77,5 @@ if unique_key == "" then
 else
     taken = enqueue_unique()
 end
-note_row(spools, spool, row, ttl)
+note_row(spools, spool, row, ttl, time)
 return taken

@@ -1,3 +1,5 @@
+import time
+
 import pytest
 
 from dramatiq_streams.errors import ServerOutOfMemory
@@ -111,6 +113,22 @@ def test_spool_is_forgotten_after_a_while(shard: Shard) -> None:
     take_in(shard, 7)
 
     assert TTL_MS - 60_000 < shard.client.pttl(shard.keys.spools) <= TTL_MS
+
+
+def test_old_spools_are_forgotten_one_by_one_when_new_ones_come(shard: Shard) -> None:
+    now_us = time.time_ns() // 1000
+    an_hour_ago, long_ago = now_us - TTL_MS * 1000, now_us - 2 * TTL_MS * 1000
+    kept = {"late": str(an_hour_ago + 60_000_000), "of a migration": "5"}
+    old = {f"old {number}": str(long_ago + number) for number in range(20)}
+    shard.client.hset(shard.keys.spools, mapping={**kept, **old})
+
+    for number in range(200):
+        assert take_in(shard, now_us + number, spool=f"new {number}") == 1
+
+    found = {name.decode(): row for name, row in shard.client.hgetall(shard.keys.spools).items()}
+    assert found.keys() >= {*kept, *(f"new {number}" for number in range(200))}
+    # Each is looked at with a chance of 99 in 100.
+    assert len(found.keys() & old.keys()) < 10
 
 
 def test_body_is_kept_byte_for_byte(shard: Shard) -> None:
