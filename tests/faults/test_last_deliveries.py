@@ -249,3 +249,18 @@ def test_end_of_a_suspect_is_noticed_at_once_in_the_other_queues(
     alone.consumer.ack(alone.suspect)
 
     assert label_of(coming.result(1)) == "after"
+
+
+def test_worker_that_stops_does_not_wait_for_who_stands_by(
+    alone: Alone, threads: ThreadPoolExecutor
+) -> None:
+    process, worker = alone.scene.broker._process, object()
+    process.advance(worker, threads=1)
+    assert alone.coming.result(10) is None
+    coming = threads.submit(next, alone.blocked)
+    with pytest.raises(TimeoutError):
+        coming.result(0.3)
+
+    process.retreat(worker, [])
+
+    assert coming.result(1) is None
