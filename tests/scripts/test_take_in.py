@@ -120,7 +120,8 @@ def test_old_spools_are_forgotten_one_by_one_when_new_ones_come(shard: Shard) ->
     an_hour_ago, long_ago = now_us - TTL_MS * 1000, now_us - 2 * TTL_MS * 1000
     kept = {"late": str(an_hour_ago + 60_000_000), "of a migration": "5"}
     old = {f"old {number}": str(long_ago + number) for number in range(20)}
-    shard.client.hset(shard.keys.spools, mapping={**kept, **old})
+    for name, row in (*kept.items(), *old.items()):
+        shard.client.hset(shard.keys.spools, name, row)
 
     for number in range(200):
         assert take_in(shard, now_us + number, spool=f"new {number}") == 1
