@@ -52,7 +52,8 @@ def refuse_senseless(parameters: Mapping[str, Any]) -> None:
         InvalidOption: Naming the option, and why.
     """
     for name, reason in _SENSELESS.items():
-        if parameters.get(name) not in (None, False):
+        value = parameters.get(name)
+        if value is not None and value is not False:
             raise InvalidOption(f"{name}= is not possible: {reason}.")
 
 
