@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -23,6 +24,9 @@ PAUSED_MS = 250.0
 
 #: Milliseconds without room after which others may have what is held beyond the limit.
 PATIENCE_MS = 100.0
+
+#: The most milliseconds that a thread is left idle so that another queue may be the first.
+TURN_MS = 5.0
 
 #: After this many blocking reads in a row that brought nothing, the next read is a full one.
 QUIET_ROUNDS = 8
@@ -144,6 +148,9 @@ class Fetcher:
             self._settlement.give_back_excess(self._prefetch, owner=self)
         wait_ms = min(left_ms, self._forwarding.seconds_left() * 1000, PATIENCE_MS)
         if self._holdings.wait_for_room(self._prefetch, owner=self, timeout_ms=wait_ms):
+            if self._holdings.is_contended:
+                # Each queue that waits for the thread has its chance, not the quickest always.
+                time.sleep(random.uniform(0, TURN_MS) / 1000)
             return ()
         if self._forwarding.seconds_left() <= 0 or self._holdings.has_acks:
             return self._read(0)

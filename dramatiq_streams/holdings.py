@@ -28,6 +28,9 @@ _ACKED = object()
 #: The most acks that one script call carries.
 ACK_LIMIT = 500
 
+#: Milliseconds after which a message that runs keeps its thread from other queues.
+LONG_MS = 100.0
+
 
 class Holdings:
     """The deliveries of one queue that this process has not settled."""
@@ -35,7 +38,9 @@ class Holdings:
     def __init__(
         self, on_settled: Callable[[Entry], None] | None = None, *, crew: Crew | None = None
     ) -> None:
-        self._pace = Pace(crew or Crew())
+        self._crew = crew or Crew()
+        self._pace = Pace(self._crew)
+        self._is_held_back = False
         self._on_settled = on_settled or (lambda _entry: None)
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -75,7 +80,7 @@ class Holdings:
             for entry in entries:
                 if self._forget(entry):
                     if are_done:
-                        self._pace.note_done(entry.leased_at_ms)
+                        self._note_done(entry)
                     self._on_settled(entry)
             self._notify()
 
@@ -132,12 +137,40 @@ class Holdings:
     def wait_for_room(self, prefetch: int, *, owner: object, timeout_ms: float) -> bool:
         """Wait until *owner* may fetch again, or acks wait; returns whether it may fetch."""
         with self._lock:
+            self._is_held_back = not self._pace.is_chosen and self._crew.busy_elsewhere() > 0
             space_ms = self._pace.space_ms()
             self._wait_for(
                 lambda: self._room(prefetch, owner) > 0 or bool(self._acks),
                 max(min(timeout_ms, space_ms or timeout_ms), 0) / 1000,
             )
-            return self._room(prefetch, owner) > 0
+            has_room = self._room(prefetch, owner) > 0
+            self._is_held_back = self._is_held_back and not has_room
+            return has_room
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether there is no room because of other queues, see `Crew`."""
+        return self._is_held_back
+
+    @property
+    def is_contended(self) -> bool:
+        """Whether another queue waits for a thread that comes free."""
+        return self._crew.is_contended
+
+    def long_running(self) -> int:
+        """How many messages have run for longer than `LONG_MS`, and go on."""
+        now_ms = clock.monotonic_ms()
+        # A copy: no lock of another queue is taken while this one's is held.
+        held = list(self._owners.items())
+        return sum(owner is not _ACKED and _is_long(entry, now_ms) for entry, owner in held)
+
+    def look_again(self) -> None:
+        """Let who waits for room look whether there is some, unless it is busy looking."""
+        if self._is_held_back and self._lock.acquire(blocking=False):
+            try:
+                self._notify()
+            finally:
+                self._lock.release()
 
     def _room(self, prefetch: int, owner: object) -> int:
         held = self._counts[owner] + self._counts[None]
@@ -183,7 +216,7 @@ class Holdings:
                 self._counts[self._owners[entry]] -= 1
                 self._counts[_ACKED] += 1
                 self._owners[entry] = _ACKED
-                self._pace.note_done(entry.leased_at_ms)
+                self._note_done(entry)
             if self._unconfirmed_since_ms is None:
                 self._unconfirmed_since_ms = clock.monotonic_ms()
             if not entry.is_last:
@@ -261,6 +294,11 @@ class Holdings:
                     self._is_reconciling = False
                     self._notify()
 
+    def _note_done(self, entry: Entry) -> None:
+        self._pace.note_done(entry.leased_at_ms)
+        if _is_long(entry, clock.monotonic_ms()):
+            self._crew.tell_others()
+
     def _forget(self, entry: Entry) -> bool:
         """Returns whether *entry* was held."""
         if entry not in self._owners:
@@ -284,3 +322,7 @@ class Holdings:
         if len(awaited) < len(self._awaited):
             self._awaited = awaited
             self._changed.notify_all()
+
+
+def _is_long(entry: Entry, now_ms: float) -> bool:
+    return entry.started_at_ms is not None and now_ms - entry.started_at_ms >= LONG_MS

@@ -49,6 +49,8 @@ class Entry:
     has_unique_key: bool = False
     #: When, on this machine's monotonic clock, a full lease is certain to have begun.
     leased_at_ms: float = field(default_factory=clock.monotonic_ms, repr=False)
+    #: When it started, on the same clock; None before.
+    started_at_ms: float | None = field(default=None, repr=False)
     #: Whoever takes what is in it decides whether it starts here.
     _decision: list[None] = field(default_factory=lambda: [None], repr=False)
     #: How long it was in its lane before this delivery, by the server's clock.
@@ -56,7 +58,10 @@ class Entry:
 
     def start(self) -> bool:
         """Start it; False when it was withdrawn before."""
-        return self._decide()
+        is_ours = self._decide()
+        if is_ours:
+            self.started_at_ms = clock.monotonic_ms()
+        return is_ours
 
     def withdraw(self) -> bool:
         """Have it never start here, to be given back; False when it has started before."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from . import clock
 from .spreading import Spread
@@ -32,17 +33,55 @@ WASTE = 0.05
 READS = 16
 
 
+class Shared(Protocol):
+    """What this process holds of one of the queues that the same threads run."""
+
+    @property
+    def is_held_back(self) -> bool:
+        """Whether it has no room because of the others."""
+
+    def long_running(self) -> int:
+        """How many of its messages have run for a while by now, and go on."""
+
+    def look_again(self) -> None:
+        """Let it look whether there is room now."""
+
+
 @dataclass(slots=True)
 class Crew:
-    """The threads of this process that run messages of a queue."""
+    """The threads of this process that run messages of a queue, and others beside them."""
 
     #: Zero while no Worker runs, and where its prefetch was chosen by the user: then that counts.
     threads: int = 0
+    #: The queues that the same Workers consume, and which of them this is.
+    queues: Sequence[Shared] = ()
+    own: Shared | None = None
 
-    def engage(self, threads: Iterable[int]) -> None:
-        """Note how many *threads* each Worker of the queue has, zero where that does not count."""
+    def engage(self, threads: Iterable[int], queues: Sequence[Shared], *, own: Shared) -> None:
+        """Note how many *threads* each Worker of the queue has, zero where that does not count.
+
+        They run messages of all *queues*, of which *own* is this one.
+        """
         counts = list(threads)
         self.threads = sum(counts) if all(counts) else 0
+        self.queues, self.own = queues, own
+
+    def busy_elsewhere(self) -> int:
+        """How many of the threads run long tasks of other queues."""
+        return sum(other.long_running() for other in self._others())
+
+    @property
+    def is_contended(self) -> bool:
+        """Whether another queue waits for a thread."""
+        return any(other.is_held_back for other in self._others())
+
+    def tell_others(self) -> None:
+        """A thread has come free that was not expected to."""
+        for other in self._others():
+            other.look_again()
+
+    def _others(self) -> Iterator[Shared]:
+        return (each for each in self.queues if each is not self.own)
 
 
 class Pace:
@@ -106,7 +145,10 @@ class Pace:
         threads = self._crew.threads
         if not threads:
             return prefetch
-        limit = threads + self._ahead(threads)
+        free = threads - self._crew.busy_elsewhere()
+        if free <= 0:
+            return 0
+        limit = free + self._ahead(threads)
         if self._spread.is_on:
             return held if self._spread.left_ms() else min(held + 1, limit)
         return limit

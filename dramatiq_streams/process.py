@@ -24,6 +24,7 @@ from .draining import Drain
 from .errors import StreamsError
 from .executor import Executor, Presence
 from .fetching import Fetcher
+from .holdings import Holdings
 from .isolation import Isolation
 from .messages import DeliveredMessage, RetryHandOver
 from .options import BrokerOptions, ProducerOptions
@@ -126,6 +127,7 @@ class Process:
                 events=self._events,
             )
             found = self._settlements.setdefault(queue_name, made)
+            self._engage_crews()
         return found
 
     def hand_over(
@@ -197,14 +199,22 @@ class Process:
         self._caretaker.enter(queue_name, connection)
 
     def _crew(self, queue_name: str) -> Crew:
-        crew = self._crews.setdefault(queue_name, Crew())
-        workers = list(self._workers.values())
-        crew.engage(threads for threads, queues in workers if not queues or queue_name in queues)
-        return crew
+        return self._crews.setdefault(queue_name, Crew())
 
     def _engage_crews(self) -> None:
-        for queue_name in list(self._crews):
-            self._crew(queue_name)
+        """Tell each queue which threads run its messages, and which other queues they run."""
+        shared: dict[tuple[int, ...], list[Holdings]] = {}
+        for queue_name, settlement in list(self._settlements.items()):
+            serving = {
+                worker: threads
+                for worker, (threads, queues) in list(self._workers.items())
+                if not queues or queue_name in queues
+            }
+            queues_of_these = shared.setdefault(tuple(serving), [])
+            queues_of_these.append(settlement.holdings)
+            self._crew(queue_name).engage(
+                serving.values(), queues_of_these, own=settlement.holdings
+            )
 
     def advance(self, worker: object, *, threads: int, queues: Collection[str] = ()) -> None:
         """Let consumers fetch: *worker* starts.
