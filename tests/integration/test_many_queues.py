@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from functools import partial
 from typing import Any
 
 import dramatiq
@@ -61,9 +62,12 @@ def test_what_comes_to_another_queue_is_left_to_idle_workers(
     wait_until(lambda: busy.runs == [LONG] * THREADS)
     make_worker(idle.broker, threads=THREADS)
 
+    def are_run(count: int) -> bool:
+        return len(idle.runs) == count
+
     for count in range(1, 20):
         busy.send(OTHER)
-        wait_until(lambda count=count: len(idle.runs) == count, timeout=10)
+        wait_until(partial(are_run, count), timeout=10)
 
     assert busy.runs == [LONG] * THREADS
     proceed.set()

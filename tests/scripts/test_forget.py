@@ -50,7 +50,7 @@ def test_consumer_that_holds_nothing_is_removed_everywhere(shard: Shard, heartbe
 
 
 def test_another_one_is_woken_to_wait_for_what_is_delayed(shard: Shard) -> None:
-    shard.delay("a", "default:body", shard.now_ms() + 60_000)
+    shard.delay("a", "default:body", shard.now_ms() + 3_600_000)
     before = shard.lines()
     register(shard)
 

@@ -88,7 +88,7 @@ def test_deliveries_whose_lease_runs_are_left_alone(shard: Shard) -> None:
     assert shard.changes_since(before) == NOTHING
 
 
-@pytest.mark.parametrize(("due_in_ms", "is_woken"), [(-10, True), (60_000, False)])
+@pytest.mark.parametrize(("due_in_ms", "is_woken"), [(-10, True), (3_600_000, False)])
 def test_somebody_is_woken_for_what_is_due_and_waits_all_the_same(
     shard: Shard, *, due_in_ms: int, is_woken: bool
 ) -> None:
