@@ -11,6 +11,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
+from dramatiq_streams.cli.place import FINE, NEGATIVE
+
 #: Few messages at once, so that few messages pass through many moments.
 PAGE = 4
 
@@ -48,11 +50,15 @@ class Migrants:
         """
         return int(self._ask((moment, list(arguments))))
 
-    def wait(self, pid: int) -> bool:
-        """Whether it has died; False if it came to its end before."""
+    def wait(self, pid: int, *, may_leave: bool = False) -> bool:
+        """Whether it has died; False if it came to its end before.
+
+        Args:
+            may_leave: It may have had to leave what workers of RedisBroker held.
+        """
         code = self._ask(pid)
-        assert code in {0, -signal.SIGKILL}, code
-        return code != 0
+        assert code in {FINE, -signal.SIGKILL, *[NEGATIVE] * may_leave}, code
+        return code == -signal.SIGKILL
 
     def run(self, moment: int, arguments: Sequence[str]) -> bool:
         """Start one and wait for it."""
