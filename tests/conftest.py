@@ -84,10 +84,14 @@ MakeWorker = Callable[..., dramatiq.Worker]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in `tests/faults` has the marker `faults`."""
+    """Everything in `tests/faults` has the marker `faults`; what is slow comes first.
+
+    Otherwise one process would be left with it when the others have nothing more to do.
+    """
     for item in items:
         if (Path(__file__).parent / "faults") in item.path.parents:
             item.add_marker("faults")
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 def _new_server(**options: Any) -> Server:
