@@ -31,7 +31,7 @@ from tests.support.processes import start_process
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
 
-SECONDS = float(os.environ.get("STRESS_SECONDS", "25"))
+SECONDS = float(os.environ.get("STRESS_SECONDS", "15"))
 KEYS = int(os.environ.get("STRESS_KEYS", "400"))
 PROCESSES = 4
 LEASE_MS = 1_000

@@ -10,7 +10,7 @@ from tests.soak.report import report
 from tests.soak.soak import Plan, Soak
 from tests.support.servers import Server
 
-SECONDS = float(os.environ.get("SOAK_SECONDS", "30"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "20"))
 #: What may come on top: starting, draining, stopping.
 REST_SECONDS = 400
 
