@@ -42,6 +42,13 @@ class Site:
         self.broker.enqueue_many([actor.message() for _ in range(count)])
 
 
+def occupy(site: Site, make_worker: MakeWorker) -> None:
+    """Let a worker of *site* be at work on long tasks only."""
+    make_worker(site.broker, threads=THREADS)
+    site.send(LONG, THREADS)
+    wait_until(lambda: site.runs == [LONG] * THREADS)
+
+
 @pytest.fixture
 def proceed() -> threading.Event:
     """Lets long tasks end."""
@@ -57,9 +64,7 @@ def test_what_comes_to_another_queue_is_left_to_idle_workers(
     sites: tuple[Site, Site], make_worker: MakeWorker, proceed: threading.Event
 ) -> None:
     busy, idle = sites
-    make_worker(busy.broker, threads=THREADS)
-    busy.send(LONG, THREADS)
-    wait_until(lambda: busy.runs == [LONG] * THREADS)
+    occupy(busy, make_worker)
     make_worker(idle.broker, threads=THREADS)
 
     def are_run(count: int) -> bool:
@@ -96,9 +101,7 @@ def test_thread_that_comes_free_goes_on_with_another_queue(
     sites: tuple[Site, Site], make_worker: MakeWorker, proceed: threading.Event
 ) -> None:
     busy, _ = sites
-    make_worker(busy.broker, threads=THREADS)
-    busy.send(LONG, THREADS)
-    wait_until(lambda: busy.runs == [LONG] * THREADS)
+    occupy(busy, make_worker)
     busy.send(OTHER, 5)
 
     proceed.set()

@@ -139,29 +139,26 @@ class _Crew:
     def ask(
         self, command: LockCommand, asked: Sequence[int], *, is_kept: bool, timeout_ms: float
     ) -> Votes:
-        votes = Votes(len(self._threads), asked)
-        if self._only is not None:
-            if asked:
-                votes.add(0, self._only.answer(command, is_kept=is_kept))
-            return votes
-        deadline_ms = clock.monotonic_ms() + timeout_ms
-        answers = self._submit(command, asked, is_kept=is_kept)
-        _collect(votes, answers, deadline_ms=deadline_ms)
+        [votes] = self.ask_many([(command, asked)], is_kept=is_kept, timeout_ms=timeout_ms)
         return votes
 
     def ask_many(
-        self, questions: Sequence[tuple[LockCommand, Sequence[int]]], *, timeout_ms: float
+        self,
+        questions: Sequence[tuple[LockCommand, Sequence[int]]],
+        *,
+        is_kept: bool = False,
+        timeout_ms: float,
     ) -> list[Votes]:
         every = [Votes(len(self._threads), asked) for _, asked in questions]
         if self._only is not None:
             pairs = zip(every, questions, strict=True)
             some = [(votes, command) for votes, (command, asked) in pairs if asked]
-            answers = self._only.answers([(command, False) for _, command in some])
+            answers = self._only.answers([(command, is_kept) for _, command in some])
             for (votes, _), answer in zip(some, answers, strict=True):
                 votes.add(0, answer)
             return every
         deadline_ms = clock.monotonic_ms() + timeout_ms
-        submitted = [self._submit(command, asked) for command, asked in questions]
+        submitted = [self._submit(*question, is_kept=is_kept) for question in questions]
         for votes, answers_to_it in zip(every, submitted, strict=True):
             _collect(votes, answers_to_it, deadline_ms=deadline_ms)
         return every
@@ -177,9 +174,7 @@ class _Crew:
         for thread in self._threads:
             thread.close(timeout=timeout)
 
-    def _submit(
-        self, command: LockCommand, asked: Sequence[int], *, is_kept: bool = False
-    ) -> Answers:
+    def _submit(self, command: LockCommand, asked: Sequence[int], *, is_kept: bool) -> Answers:
         answers: Answers = Answers()
         for number in asked:
             self._threads[number].submit(command, is_kept=is_kept, answers=answers)
