@@ -29,7 +29,8 @@ SHORTEST_INTERVAL_MS = 0.1
 #: A thread may wait for so much of a task's length until it has the next one.
 WASTE = 0.05
 
-#: So many of the last reads tell how far away the server is: the fastest, or load would count.
+#: So many of the last reads tell how far away the server is: the fastest, or load would count. As
+#: long as there are fewer, nothing is fetched ahead because of them.
 READS = 16
 
 
@@ -165,7 +166,7 @@ class Pace:
         # Of so many the first may as well be fetched when its thread is free.
         ahead = max(int(REFILL_MS / between_ms) - 1, 0)
         read_ms = self._read_ms()
-        if read_ms > WASTE * threads * between_ms:
+        if len(self._reads_ms) == READS and read_ms > WASTE * threads * between_ms:
             ahead = max(ahead, math.ceil(read_ms / between_ms))
         return ahead
 

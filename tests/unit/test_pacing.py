@@ -1,6 +1,8 @@
+import itertools
+
 import pytest
 
-from dramatiq_streams.pacing import REFILL_MS, SHORTEST_INTERVAL_MS, Crew, Pace
+from dramatiq_streams.pacing import READS, REFILL_MS, SHORTEST_INTERVAL_MS, Crew, Pace
 from dramatiq_streams.spreading import LONGEST_SPACE_MS, SPACE
 
 THREADS = 8
@@ -25,6 +27,11 @@ class Work:
             self.now_ms += milliseconds
             self.pace.note_done(self.now_ms - milliseconds * THREADS)
         return self.limit()
+
+    def have_read(self, milliseconds: float, *, count: int = READS) -> None:
+        """Reads have taken so long, and longer on a busy machine or server."""
+        for wait_ms in itertools.islice(itertools.cycle((40, 0, 90)), count):
+            self.pace.note_read(milliseconds + wait_ms)
 
     def done_together(self, milliseconds: float, *, rounds: int = 3) -> None:
         """All threads come free every so many milliseconds, and begin at once."""
@@ -99,10 +106,16 @@ def test_more_is_fetched_ahead_the_farther_away_the_server_is(
     work: Work, task_ms: float, read_ms: float, ahead: int
 ) -> None:
     work.done_every(task_ms / THREADS)
-    for wait_ms in (40, 0, 90):  # a busy machine or server
-        work.pace.note_read(read_ms + wait_ms)
+    work.have_read(read_ms)
 
     assert work.limit() == THREADS + ahead
+
+
+def test_a_few_slow_reads_do_not_make_a_server_far_away(work: Work) -> None:
+    work.done_every(50 / THREADS)
+    work.have_read(30, count=READS - 1)
+
+    assert work.limit() == THREADS
 
 
 def test_without_a_worker_or_with_a_prefetch_of_its_own_nothing_else_counts(
