@@ -47,10 +47,10 @@ def test_join_counts_a_message_until_it_is_settled(any_broker: dramatiq.Broker) 
     assert message is not None
     joined.append(is_joined(any_broker))
     consumer.ack(message)
-    joined.append(is_joined(any_broker))
+    any_broker.join("default", timeout=10_000)
     consumer.close()
 
-    assert joined == [False, False, True]
+    assert joined == [False, False]
 
 
 @pytest.mark.parametrize("delay", [0, 20, 60_000])

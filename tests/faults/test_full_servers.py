@@ -8,7 +8,7 @@ from dramatiq.errors import BrokerConnectionError
 from dramatiq_streams import PartlyEnqueued, ServerOutOfMemory
 from tests.conftest import StartServer
 from tests.faults.conftest import Stage
-from tests.faults.scene import Scene
+from tests.faults.scene import READS_BLOCKED, Scene
 from tests.support.waiting import wait_until
 
 
@@ -65,7 +65,7 @@ def test_worker_that_starts_on_a_full_server_runs_what_is_queued(scene: Scene) -
 
 
 def test_leases_are_kept_and_recovered_though_the_server_is_full(scene: Scene) -> None:
-    victim = scene.start_victim()
+    victim = scene.start_victim(prefetch=READS_BLOCKED)
     scene.actors.hold.send("message")
     scene.wait_until_started("message")
     scene.start_survivor()
