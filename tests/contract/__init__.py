@@ -10,7 +10,7 @@ The facts are those of dramatiq 2.2, grouped as its parts ask for them.
 | 2. `declare_queue`, `declare_actor`, options, signals of both | `test_declaring.py` |
 | 2. `enqueue`: proxies, ids, order of signals, encoding | `test_enqueue.py` |
 | 2. `enqueue`: delays and `eta` | `test_delay_option.py` |
-| 2. `enqueue` of a retry: replaces its original or leaves it | `test_hand_over.py` |
+| 2. `enqueue` of a retry: replaces its original or leaves it | `test_hand_over*.py` |
 | 2. `join`, `flush`, `flush_all` | `test_joining.py` |
 | 2. `close` of the broker | `test_construction.py`, `test_errors.py` |
 | 3. `consume`, prefetch, `__next__`, the proxy, no `eta` | `test_consuming.py` |
