@@ -38,6 +38,7 @@ from .options import (
     DEFAULT_DISCONNECT_GRACE_MS,
     DEFAULT_ENQUEUE_TIMEOUT_MS,
     DEFAULT_LEASE_MS,
+    DEFAULT_MAX_DEAD_MESSAGES,
     DEFAULT_MAX_DELIVERIES,
     DEFAULT_MAX_MESSAGE_BYTES,
     DEFAULT_NAMESPACE,
@@ -79,7 +80,9 @@ class StreamsBroker(SignallingBroker):
             before its messages go to others, though its lease has not expired.
         max_deliveries: A message that was delivered this often and never settled, because its
             worker died each time, becomes a dead letter.
-        dead_message_ttl: Milliseconds that dead letters are kept.
+        dead_message_ttl: Milliseconds that dead letters are kept, unless their actor or message
+            says otherwise.
+        max_dead_messages: The most dead letters that are kept of a queue; the oldest have to go.
         enqueue_timeout: Milliseconds for which sending is tried again while the server cannot be
             reached; 0 for one attempt. Threads that run an event loop make one attempt only.
         wait_replicas: How many replicas have to confirm what is sent.
@@ -106,6 +109,7 @@ class StreamsBroker(SignallingBroker):
         disconnect_grace: int = DEFAULT_DISCONNECT_GRACE_MS,
         max_deliveries: int = DEFAULT_MAX_DELIVERIES,
         dead_message_ttl: int = DEFAULT_DEAD_MESSAGE_TTL_MS,
+        max_dead_messages: int = DEFAULT_MAX_DEAD_MESSAGES,
         enqueue_timeout: int = DEFAULT_ENQUEUE_TIMEOUT_MS,
         wait_replicas: int = 0,
         wait_timeout: int = DEFAULT_WAIT_TIMEOUT_MS,
@@ -122,6 +126,7 @@ class StreamsBroker(SignallingBroker):
             disconnect_grace=disconnect_grace,
             max_deliveries=max_deliveries,
             dead_message_ttl=dead_message_ttl,
+            max_dead_messages=max_dead_messages,
         )
         self._producing = ProducerOptions.of(
             enqueue_timeout=enqueue_timeout,
@@ -145,7 +150,7 @@ class StreamsBroker(SignallingBroker):
         super().__init__(middleware=[*own, *given, self._unique])
         self._vetting = Vetting(self.middleware, lease_ms=self.options.lease_ms)
         self.add_middleware(OptionGuard(self._vetting), after=HandBack)
-        self.actor_options.add("lane")
+        self.actor_options |= {"lane", "dead_message_ttl"}
         self._preparing = Preparing(
             self.options,
             max_message_bytes=self._producing.max_message_bytes,
@@ -166,7 +171,7 @@ class StreamsBroker(SignallingBroker):
         pid = os.getpid()
         found = self._processes.get(pid)
         if found is None:
-            made = Process(self._connections, self.options, self._producing)
+            made = Process(self._connections, self.options, self._producing, actors=self.actors)
             found = self._processes.setdefault(pid, made)
         return found
 

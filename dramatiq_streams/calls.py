@@ -63,8 +63,8 @@ class ScriptCalls:
 
 
 def encoded(value: Iterable[Any]) -> str:
-    """A list as scripts take it."""
-    return _ENCODER.encode(list(value))
+    """A list, or a mapping of names, as scripts take it."""
+    return _ENCODER.encode(value if isinstance(value, dict) else list(value))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -11,6 +11,7 @@ from .connections import Connections
 from .dead_letters import DeadLetters
 from .executor import Executor, Presence
 from .leases import Leases, extend_interval_ms
+from .lifetimes import Lifetimes
 from .liveness import Liveness
 from .maintenance import Duty, Maintenance
 from .options import BrokerOptions
@@ -41,6 +42,7 @@ class Caretaker:
         options: BrokerOptions,
         scope: Scope,
         *,
+        lifetimes: Lifetimes,
         settlements: Mapping[str, Settlement],
         readers: Mapping[str, Presence],
         outages: Outages,
@@ -48,6 +50,7 @@ class Caretaker:
         self._connections = connections
         self._options = options
         self._scope = scope
+        self._lifetimes = lifetimes
         self._settlements = settlements
         self._readers = readers
         self._outages = outages
@@ -88,7 +91,7 @@ class Caretaker:
     def _duties(self) -> list[Duty]:
         leases = Leases(self._executor, self._scope)
         watch = self._watch(self._executor)
-        letters = DeadLetters(self._executor, self._scope, ttl_ms=self._options.dead_message_ttl_ms)
+        letters = DeadLetters(self._executor, self._scope, lifetimes=self._lifetimes)
         lease_ms, grace_ms = self._options.lease_ms, self._options.disconnect_grace_ms
         # In this order: a recovery must find our own leases extended.
         return [
@@ -110,6 +113,7 @@ class Caretaker:
         return Watch(
             Liveness(executor, self._scope),
             self._options,
+            lifetimes=self._lifetimes,
             consumer=self._scope.consumer,
             presence=executor.presence,
             readers=self._readers_of,
@@ -130,9 +134,8 @@ class Caretaker:
             watch.tend(queue_name)
 
     def _expire(self, letters: DeadLetters) -> None:
-        now_ms = letters.server_ms()
         for queue_name in list(self._settlements):
-            letters.expire(queue_name, now_ms=now_ms)
+            letters.expire(queue_name)
 
     def _expire_unique(self) -> None:
         reservations = Reservations(self._executor, self._scope)

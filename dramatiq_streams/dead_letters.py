@@ -6,13 +6,18 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
+
+from dramatiq.logging import get_logger
+from dramatiq.message import Message
 
 from .calls import Runs
 from .keys import GROUP
+from .letter_scripts import LetterScripts
 from .letters import Letter, LetterFilter
+from .lifetimes import Lifetimes
 from .messages import Entry
 from .scope import Scope
-from .scripts import Scripts
 from .uniqueness import unique_for_of
 
 #: Longer error texts are cut: the traceback is in the message's options.
@@ -59,16 +64,29 @@ class Redrive:
 class DeadLetters:
     """The dead letters of every queue in a scope."""
 
-    def __init__(self, runs: Runs, scope: Scope, *, ttl_ms: int) -> None:
+    def __init__(self, runs: Runs, scope: Scope, *, lifetimes: Lifetimes) -> None:
+        self.logger = get_logger(__name__, type(self))
         self._runs = runs
-        self._scripts = Scripts(runs)
+        self._scripts = LetterScripts(runs)
         self._scope = scope
-        self._ttl_ms = ttl_ms
+        self._lifetimes = lifetimes
+        #: The queues of which it was told that they have too many.
+        self._full: set[str] = set()
 
     def reject(
-        self, queue_name: str, entry: Entry, *, body: bytes | None, reason: Reason, error: str
+        self,
+        queue_name: str,
+        entry: Entry,
+        *,
+        message: Message[Any] | None,
+        body: bytes | None,
+        reason: Reason,
+        error: str,
     ) -> bool:
         """Move *entry* to the dead letters, with *body*, or as it is stored if that is None.
+
+        Args:
+            message: What it holds, if that is known: it may say how long it is kept.
 
         Returns:
             False, and nothing has changed, when this consumer no longer holds *entry*.
@@ -77,6 +95,7 @@ class DeadLetters:
         done = self._scripts.reject(
             lane=keys.lanes[entry.lane - 1],
             dead=keys.dead,
+            dead_expiries=keys.dead_expiries,
             unique=keys.unique,
             unique_messages=keys.unique_messages,
             group=GROUP,
@@ -88,10 +107,12 @@ class DeadLetters:
             reason=reason.value,
             # Not every str can be sent: surrogates come from file names and foreign bodies.
             error=error[:ERROR_LENGTH].encode(errors="backslashreplace").decode(),
-            ttl=self._ttl_ms,
+            ttl=self._lifetimes.of(message),
+            most=self._lifetimes.most,
             is_unique=int(entry.has_unique_key or bool(entry.unique_until)),
         )
-        return done == 1
+        self._note_excess(queue_name, done - 1)
+        return done > 0
 
     def letters(
         self, queue_name: str, wanted: LetterFilter, *, after: str | None = None
@@ -133,6 +154,7 @@ class DeadLetters:
         message = letter.message
         done, holder = self._scripts.redrive(
             dead=keys.dead,
+            dead_expiries=keys.dead_expiries,
             lane=keys.lanes[position - 1],
             unique=keys.unique,
             unique_messages=keys.unique_messages,
@@ -150,16 +172,39 @@ class DeadLetters:
         for start in range(0, len(letters), PAGE):
             page = letters[start : start + PAGE]
             ids = [letter.letter_id for letter in page]
-            removed += self._runs.execute("XDEL", self._scope.keys(page[0].queue).dead, *ids)
+            keys = self._scope.keys(page[0].queue)
+            removed += self._scripts.remove_letters(
+                dead=keys.dead, dead_expiries=keys.dead_expiries, letters=ids
+            )
         return removed
 
-    def expire(self, queue_name: str, *, now_ms: int) -> int:
-        """Drop the dead letters that are older than the ttl at *now_ms*, server time."""
-        oldest = max(now_ms - self._ttl_ms, 0)
-        expired: int = self._runs.execute(
-            "XTRIM", self._scope.keys(queue_name).dead, "MINID", "=", str(oldest)
-        )
-        return expired
+    def expire(self, queue_name: str) -> None:
+        """Drop the dead letters whose time has come, and the oldest where there are too many."""
+        keys = self._scope.keys(queue_name)
+        after, dropped = b"", PAGE
+        while after or dropped >= PAGE:
+            expired, excess, after = self._scripts.expire_letters(
+                dead=keys.dead,
+                dead_expiries=keys.dead_expiries,
+                ttl=self._lifetimes.ttl_ms,
+                ttls=self._lifetimes.of_actors(),
+                most=self._lifetimes.most,
+                limit=PAGE,
+                after=after,
+            )
+            self._note_excess(queue_name, excess)
+            dropped = max(expired, excess)
+
+    def _note_excess(self, queue_name: str, dropped: int) -> None:
+        """Warn once of a queue that has too many dead letters."""
+        if dropped > 0 and queue_name not in self._full:
+            self._full.add(queue_name)
+            self.logger.warning(
+                "Queue %r has more than max_dead_messages (%d) dead letters: the oldest are"
+                " dropped. Look why so many messages die, or raise it.",
+                queue_name,
+                self._lifetimes.most,
+            )
 
     def server_ms(self) -> int:
         """The server's clock, in milliseconds since 1970."""

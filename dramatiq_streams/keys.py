@@ -9,6 +9,7 @@ A queue has one or more shards. All keys of a shard carry the same hash tag
 | `T:delayed` | zset | delivery id, scored by its eta in server milliseconds |
 | `T:delayed:messages` | hash | delivery id -> lane, a colon, its reservation, the encoded message |
 | `T:dead` | stream | dead letters: `m`, `reason`, `error`, `lane`, `entry`, `deliveries`, `u` |
+| `T:dead:expiries` | zset | dead letter, scored by when it is dropped in server milliseconds |
 | `T:consumers` | zset | consumer, scored by its last heartbeat in server milliseconds |
 | `T:connections` | hash | consumer -> the ids of its connections to the server |
 | `T:host:<host>` | hash | consumer -> pid and start time of its process; expires with its host |
@@ -52,6 +53,7 @@ class QueueKeys:
     delayed: str
     delayed_messages: str
     dead: str
+    dead_expiries: str
     consumers: str
     connections: str
     wake: str
@@ -79,6 +81,7 @@ def queue_keys(
         delayed=f"{tag}:delayed",
         delayed_messages=f"{tag}:delayed:messages",
         dead=f"{tag}:dead",
+        dead_expiries=f"{tag}:dead:expiries",
         consumers=f"{tag}:consumers",
         connections=f"{tag}:connections",
         wake=f"{tag}:wake",

@@ -12,6 +12,7 @@ from .condition import Condition
 from .executor import Executor
 from .identity import Identity
 from .keys import GROUP, RELEASED
+from .lifetimes import Lifetimes
 from .messages import Recovered
 from .scope import Scope
 from .scripts import Scripts
@@ -105,7 +106,13 @@ class Liveness:
         return _pulse(reply, Recovered(0, 0))
 
     def tend(
-        self, queue_name: str, sign: Sign, *, lease_ms: int, max_deliveries: int, dead_ttl_ms: int
+        self,
+        queue_name: str,
+        sign: Sign,
+        *,
+        lease_ms: int,
+        max_deliveries: int,
+        lifetimes: Lifetimes,
     ) -> Pulse:
         """As `beat`, and take back what has idled for *lease_ms*, for whoever reads next.
 
@@ -123,6 +130,7 @@ class Liveness:
                 wake=keys.wake,
                 delayed=keys.delayed,
                 dead=keys.dead,
+                dead_expiries=keys.dead_expiries,
                 unique=keys.unique,
                 unique_messages=keys.unique_messages,
                 lanes=keys.lanes,
@@ -136,7 +144,9 @@ class Liveness:
                 limit=RECOVER_LIMIT,
                 max_deliveries=max_deliveries,
                 lane_names=self._scope.lanes.names,
-                ttl=dead_ttl_ms,
+                ttl=lifetimes.ttl_ms,
+                ttls=lifetimes.of_actors(),
+                most=lifetimes.most,
                 **sign.parameters(),
             )
             self._clock.note(rest[len(keys.lanes)], sent_ms=sent_ms, tolerance_ms=lease_ms // 2)
@@ -166,7 +176,7 @@ class Liveness:
         *,
         heartbeat_ms: int | None,
         max_deliveries: int,
-        dead_ttl_ms: int,
+        lifetimes: Lifetimes,
     ) -> Recovered:
         """Free all that *consumer* holds, for whoever reads next.
 
@@ -181,6 +191,7 @@ class Liveness:
                 consumers=keys.consumers,
                 wake=keys.wake,
                 dead=keys.dead,
+                dead_expiries=keys.dead_expiries,
                 unique=keys.unique,
                 unique_messages=keys.unique_messages,
                 lanes=keys.lanes,
@@ -191,7 +202,9 @@ class Liveness:
                 limit=RELEASE_LIMIT,
                 max_deliveries=max_deliveries,
                 lane_names=self._scope.lanes.names,
-                ttl=dead_ttl_ms,
+                ttl=lifetimes.ttl_ms,
+                ttls=lifetimes.of_actors(),
+                most=lifetimes.most,
             )
             released, dead_lettered = released + freed, dead_lettered + given_up
         return Recovered(released, dead_lettered)

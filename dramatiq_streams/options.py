@@ -19,6 +19,7 @@ DEFAULT_LEASE_MS = 60_000
 DEFAULT_DISCONNECT_GRACE_MS = 10_000
 DEFAULT_MAX_DELIVERIES = 5
 DEFAULT_DEAD_MESSAGE_TTL_MS = 7 * 86_400_000
+DEFAULT_MAX_DEAD_MESSAGES = 1_000_000
 
 #: Long enough for the restart of a server, short enough for whoever waits for a web page.
 DEFAULT_ENQUEUE_TIMEOUT_MS = 5_000
@@ -38,6 +39,7 @@ LONGEST_TIMEOUT_MS = 86_400_000
 
 _MINUTE_MS = 60_000
 _YEAR_MS = 366 * 86_400_000
+_DEAD_TTLS_MS = (1_000, 100 * _YEAR_MS)
 # No surrogates: not UTF-8.
 _NAMESPACE = re.compile(r"[^\s{}\x00-\x1f\ud800-\udfff]{1,128}\Z")
 # No colon: with it, another namespace's queue could have the same keys.
@@ -99,6 +101,7 @@ class BrokerOptions:
     disconnect_grace_ms: int
     max_deliveries: int
     dead_message_ttl_ms: int
+    max_dead_messages: int
 
     @classmethod
     def of(
@@ -110,12 +113,14 @@ class BrokerOptions:
         disconnect_grace: object,
         max_deliveries: object,
         dead_message_ttl: object,
+        max_dead_messages: object,
     ) -> BrokerOptions:
         """Check the constructor's options.
 
         Raises:
             InvalidOption: Naming the option, its value and what is allowed.
         """
+        ms = "milliseconds"
         return cls(
             namespace=checked_namespace(namespace),
             lanes=Lanes.of(DEFAULT_LANES if lanes is None else lanes),
@@ -124,10 +129,17 @@ class BrokerOptions:
                 "disconnect_grace", disconnect_grace, 1_000, 60 * _MINUTE_MS, "milliseconds"
             ),
             max_deliveries=_whole("max_deliveries", max_deliveries, 1, 1_000_000, "deliveries"),
-            dead_message_ttl_ms=_whole(
-                "dead_message_ttl", dead_message_ttl, 1_000, 100 * _YEAR_MS, "milliseconds"
+            dead_message_ttl_ms=_whole("dead_message_ttl", dead_message_ttl, *_DEAD_TTLS_MS, ms),
+            max_dead_messages=_whole(
+                "max_dead_messages", max_dead_messages, 1, 100_000_000, "messages"
             ),
         )
+
+
+def is_dead_message_ttl(value: object) -> bool:
+    """Whether *value* is a time that dead letters may be kept for."""
+    least, most = _DEAD_TTLS_MS
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def checked_queue_name(name: object) -> str:

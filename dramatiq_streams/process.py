@@ -9,8 +9,10 @@ import os
 import socket
 import threading
 import uuid
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
+from dramatiq.actor import Actor
 from dramatiq.broker import MessageProxy
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.logging import get_logger
@@ -26,6 +28,7 @@ from .executor import Executor, Presence
 from .fetching import Fetcher
 from .holdings import Holdings
 from .isolation import Isolation
+from .lifetimes import Lifetimes
 from .messages import DeliveredMessage, RetryHandOver
 from .options import BrokerOptions, ProducerOptions
 from .outages import Outages, Patience
@@ -44,12 +47,20 @@ class Process:
     """This process's part of a broker."""
 
     def __init__(
-        self, connections: Connections, options: BrokerOptions, producing: ProducerOptions
+        self,
+        connections: Connections,
+        options: BrokerOptions,
+        producing: ProducerOptions,
+        *,
+        actors: Mapping[str, Actor[Any, Any]],
     ) -> None:
         name = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:12]}"
         self.logger = get_logger(__name__, type(self))
         self._connections = connections
         self._options = options
+        self._lifetimes = Lifetimes(
+            options.dead_message_ttl_ms, options.max_dead_messages, actors=actors
+        )
         self._scope = Scope(options.namespace, options.lanes, name)
         self._isolation = Isolation()
         self._retreat = threading.Event()
@@ -64,6 +75,7 @@ class Process:
             connections,
             options,
             self._scope,
+            lifetimes=self._lifetimes,
             settlements=self._settlements,
             readers=self._readers,
             outages=self._outages,
@@ -305,4 +317,4 @@ class Process:
         return Queues(executor, self._scope, max_deliveries=self._options.max_deliveries)
 
     def _dead_letters(self, executor: Executor) -> DeadLetters:
-        return DeadLetters(executor, self._scope, ttl_ms=self._options.dead_message_ttl_ms)
+        return DeadLetters(executor, self._scope, lifetimes=self._lifetimes)

@@ -237,6 +237,7 @@ class Queues:
             delayed=keys.delayed,
             delayed_messages=keys.delayed_messages,
             dead=keys.dead,
+            dead_expiries=keys.dead_expiries,
             cancelled=keys.cancelled,
             unique=keys.unique,
             unique_messages=keys.unique_messages,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from .calls import ScriptCalls, encoded, encoded_once
@@ -119,6 +119,7 @@ class Scripts(ScriptCalls):
         delayed: str,
         delayed_messages: str,
         dead: str,
+        dead_expiries: str,
         cancelled: str,
         unique: str,
         unique_messages: str,
@@ -127,7 +128,8 @@ class Scripts(ScriptCalls):
         group: str,
     ) -> list[int]:
         """Run `purge.lua`."""
-        keys = [delayed, delayed_messages, dead, cancelled, unique, unique_messages, wake, *lanes]
+        keys = [delayed, delayed_messages, dead, dead_expiries]
+        keys += [cancelled, unique, unique_messages, wake, *lanes]
         return self._run("purge", keys, [group])
 
     def read(
@@ -167,47 +169,6 @@ class Scripts(ScriptCalls):
         ]
         return self._run("read", keys, [*reader, *work])
 
-    def redrive(
-        self,
-        *,
-        dead: str,
-        lane: str,
-        unique: str,
-        unique_messages: str,
-        letter: str,
-        message: bytes,
-        token: str,
-        message_id: str,
-        unique_for: int,
-    ) -> list[Any]:
-        """Run `redrive.lua`."""
-        keys = [dead, lane, unique, unique_messages]
-        return self._run("redrive", keys, [letter, message, token, message_id, unique_for])
-
-    def reject(
-        self,
-        *,
-        lane: str,
-        dead: str,
-        unique: str,
-        unique_messages: str,
-        group: str,
-        consumer: str,
-        entry: str,
-        deliveries: int,
-        lane_name: str,
-        message: bytes,
-        reason: str,
-        error: str,
-        ttl: int,
-        is_unique: int,
-    ) -> int:
-        """Run `reject.lua`."""
-        keys = [lane, dead, unique, unique_messages]
-        holder = [group, consumer, entry, deliveries]
-        letter = [lane_name, message, reason, error, ttl, is_unique]
-        return self._run("reject", keys, [*holder, *letter])
-
     def release(
         self,
         *,
@@ -227,6 +188,7 @@ class Scripts(ScriptCalls):
         consumers: str,
         wake: str,
         dead: str,
+        dead_expiries: str,
         unique: str,
         unique_messages: str,
         lanes: Sequence[str],
@@ -238,11 +200,13 @@ class Scripts(ScriptCalls):
         max_deliveries: int,
         lane_names: Sequence[str],
         ttl: int,
+        ttls: Mapping[str, int],
+        most: int,
     ) -> list[int]:
         """Run `release_dead.lua`."""
         suspect = [group, consumer, released, heartbeat, limit]
-        judgement = [max_deliveries, encoded(lane_names), ttl]
-        keys = [consumers, wake, dead, unique, unique_messages, *lanes]
+        judgement = [max_deliveries, encoded(lane_names), ttl, encoded(ttls), most]
+        keys = [consumers, wake, dead, dead_expiries, unique, unique_messages, *lanes]
         return self._run("release_dead", keys, [*suspect, *judgement])
 
     def release_unheld(
@@ -319,6 +283,7 @@ class Scripts(ScriptCalls):
         wake: str,
         delayed: str,
         dead: str,
+        dead_expiries: str,
         unique: str,
         unique_messages: str,
         lanes: Sequence[str],
@@ -337,10 +302,13 @@ class Scripts(ScriptCalls):
         max_deliveries: int,
         lane_names: Sequence[str],
         ttl: int,
+        ttls: Mapping[str, int],
+        most: int,
     ) -> list[Any]:
         """Run `tend.lua`."""
-        places = [consumers, connections, host, wake, delayed, dead, unique, unique_messages]
+        places = [consumers, connections, host, wake, delayed]
+        places += [dead, dead_expiries, unique, unique_messages]
         alive = [consumer, ids, identity, host_ttl, late, late_limit]
         scan = [group, released, lease, latest, encoded(cursors), limit]
-        judgement = [max_deliveries, encoded(lane_names), ttl]
+        judgement = [max_deliveries, encoded(lane_names), ttl, encoded(ttls), most]
         return self._run("tend", [*places, *lanes], [*alive, *scan, *judgement])

@@ -112,6 +112,7 @@ class Settlement:
         exception = message.exception
         self._reject(
             entry,
+            message=message.message,
             body=self._encoded(message),
             reason=_reason_of(exception),
             error="" if exception is None else _described(exception),
@@ -122,7 +123,9 @@ class Settlement:
         self.logger.error(
             "Entry %s holds no message and is dead-lettered: %s", entry.entry_id, error
         )
-        self._reject(entry, body=None, reason=Reason.UNDECODABLE, error=_explained(error))
+        self._reject(
+            entry, message=None, body=None, reason=Reason.UNDECODABLE, error=_explained(error)
+        )
 
     def hand_over(self, message: DeliveredMessage, retry: RetryHandOver) -> bool:
         """Replace *message* by its *retry* in one step.

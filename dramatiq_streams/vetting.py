@@ -26,7 +26,7 @@ from dramatiq.results import Results
 
 from .bodies import flaw
 from .errors import InvalidOption
-from .options import LONGEST_DELAY_MS
+from .options import LONGEST_DELAY_MS, is_dead_message_ttl
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +146,7 @@ def _or_none(is_possible: Callable[[object], bool]) -> Callable[[object], bool]:
 
 
 _MS = "milliseconds, from 0 to 10**13"
+_LIFETIME = "a whole number of milliseconds from 1000 to 100 years"
 _NAME = "the name of an actor, as text"
 _LIMIT = f"{_MS}, or float('inf')"
 _MESSAGE = "the fields of a message, as `pipeline` makes it"
@@ -159,6 +160,8 @@ _OF_BOTH: Mapping[str, Rule] = {
     "max_age": Rule(AgeLimit, _or_none(_is_limit), _LIMIT),
     "on_success": Rule(Callbacks, _is_name, _NAME),
     "on_failure": Rule(Callbacks, _is_name, _NAME),
+    # Our own, and some middleware is always there.
+    "dead_message_ttl": Rule(Middleware, _or_none(is_dead_message_ttl), _LIFETIME),
     "result_ttl": Rule(Results, _is_whole, f"whole {_MS}"),
 }
 _OF_ACTORS: Mapping[str, Rule] = {

@@ -27,6 +27,7 @@ from .errors import CommandFailed
 from .events import Event, Events
 from .executor import Presence
 from .identity import Identity, host_id
+from .lifetimes import Lifetimes
 from .liveness import Late, Liveness, Pulse, Sign
 from .messages import Recovered
 from .options import BrokerOptions
@@ -46,6 +47,7 @@ class Watch:
         liveness: Liveness,
         options: BrokerOptions,
         *,
+        lifetimes: Lifetimes,
         consumer: str,
         presence: Presence,
         readers: Callable[[str], Iterable[Presence]],
@@ -55,6 +57,7 @@ class Watch:
         self.logger = get_logger(__name__, type(self))
         self._liveness = liveness
         self._options = options
+        self._lifetimes = lifetimes
         self._consumer = consumer
         self._presence = presence
         self._readers = readers
@@ -113,7 +116,7 @@ class Watch:
             sign,
             lease_ms=self._options.lease_ms,
             max_deliveries=self._options.max_deliveries,
-            dead_ttl_ms=self._options.dead_message_ttl_ms,
+            lifetimes=self._lifetimes,
         )
 
     def _tell_recovered(self, queue_name: str, recovered: Recovered) -> None:
@@ -192,7 +195,7 @@ class Watch:
             consumer,
             heartbeat_ms=heartbeat_ms,
             max_deliveries=self._options.max_deliveries,
-            dead_ttl_ms=self._options.dead_message_ttl_ms,
+            lifetimes=self._lifetimes,
         )
         self._events.tell(Event.RECOVERED, queue_name, count=freed.released)
         self._events.tell(Event.POISONED, queue_name, count=freed.dead_lettered)

@@ -31,7 +31,7 @@ from dramatiq_streams.cli.views import call, letter_view
 from dramatiq_streams.dead_letters import PAGE, DeadLetters, Outcome, Reason, Redrive
 from dramatiq_streams.errors import InvalidOption
 from dramatiq_streams.letters import Letter, LetterFilter
-from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
+from dramatiq_streams.lifetimes import Lifetimes
 from dramatiq_streams.registry import Registration
 
 _HEADINGS = ("letter", "queue", "age", "reason", "deliveries", "call", "error")
@@ -183,7 +183,7 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _dead_letters(place: Place, queue: Registration) -> DeadLetters:
     # Nothing expires here: the workers see to that.
-    return DeadLetters(place.executor, place.scope(queue), ttl_ms=DEFAULT_DEAD_MESSAGE_TTL_MS)
+    return DeadLetters(place.executor, place.scope(queue), lifetimes=Lifetimes())
 
 
 def _found(place: Place, arguments: argparse.Namespace) -> Iterator[tuple[DeadLetters, Letter]]:

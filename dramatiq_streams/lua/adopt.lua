@@ -25,7 +25,7 @@ RETURNS
   int    1, or 0 when it was taken in before, or -1 when its predecessor is missing
 ]]
 --- @include "now"
---- @include "bury"
+--- @include "add_letter"
 --- @include "postpone"
 --- @include "wake_one"
 --- @include "turn_of"
@@ -41,9 +41,8 @@ if turn < 1 then
     return turn
 end
 if reason ~= "" then
-    -- How long dead letters are kept is the broker's affair, which is not known here: none expires.
-    local time = now()
-    bury(dead, time, time, {
+    -- How long it is kept is the broker's affair, which is not known here: its workers note it.
+    add_letter(dead, {
         message = message, reason = reason, error = error,
         lane = lane_name, entry = "", deliveries = 0,
     })

@@ -5,6 +5,7 @@ A message that had a unique key gets it again. While another one has it, the let
 
 KEYS
   dead             stream  dead letters
+  dead_expiries    zset    dead letter -> when it is dropped
   lane             stream  where the message goes
   unique           zset    unique key -> when its reservation ends
   unique_messages  hash    unique key -> token and message id of who has it
@@ -26,7 +27,8 @@ RETURNS
 --- @include "reserve"
 --- @include "forget_over"
 
-local dead, lane, unique, unique_messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local dead, dead_expiries, lane = KEYS[1], KEYS[2], KEYS[3]
+local unique, unique_messages = KEYS[4], KEYS[5]
 local letter, message, token, message_id, unique_for = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
 local stored = redis.call("XRANGE", dead, letter, letter)[1]
@@ -45,6 +47,7 @@ end
 local reservation = unique_key and token .. ":" .. unique_key
 redis.call("XADD", lane, "*", unpack(entry_of(message, reservation)))
 redis.call("XDEL", dead, letter)
+redis.call("ZREM", dead_expiries, letter)
 if unique_key then
     local expiry = time + tonumber(unique_for)
     reserve(unique, unique_messages, unique_key, token, message_id, expiry)

@@ -8,6 +8,7 @@ KEYS
   consumers        zset    consumer -> last heartbeat
   wake             stream  wakes a consumer to take what was freed
   dead             stream  dead letters
+  dead_expiries    zset    dead letter -> when it is dropped
   unique           zset    unique key -> when its reservation ends
   unique_messages  hash    unique key -> token and message id of who has it
   lanes...         stream  highest first
@@ -20,23 +21,30 @@ ARGV
   max_deliveries  int   what was delivered this often is given up on
   lane_names      json  the names of the lanes, in order
   ttl             int   milliseconds that dead letters are kept
+  ttls            json  the same for actors that have their own, by their names
+  most            int   how many dead letters are kept, the newest
 RETURNS
   array  how many are free now, how many became dead letters, and how many were looked at
 ]]
 --- @include "now"
 --- @include "remove"
 --- @include "body"
+--- @include "add_letter"
+--- @include "drop_letters"
+--- @include "oldest_letters"
+--- @include "lifetime"
 --- @include "bury"
 --- @include "reservation_of"
 --- @include "free"
 --- @include "reclaim"
 --- @include "wake_one"
 
-local consumers, wake, dead, unique, unique_messages = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local lanes = { unpack(KEYS, 6) }
+local consumers, wake, dead, dead_expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local unique, unique_messages, lanes = KEYS[5], KEYS[6], { unpack(KEYS, 7) }
 local group, consumer, released, heartbeat = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local limit, max_deliveries = ARGV[5], tonumber(ARGV[6])
 local lane_names, ttl = cjson.decode(ARGV[7]), tonumber(ARGV[8])
+local ttls, most = cjson.decode(ARGV[9]), tonumber(ARGV[10])
 
 local last = redis.call("ZSCORE", consumers, consumer)
 if heartbeat ~= "" and last and tonumber(last) ~= tonumber(heartbeat) then
@@ -46,7 +54,10 @@ local counts, looked_at = { [0] = 0, 0, 0 }, 0
 for position, lane in ipairs(lanes) do
     local at = {
         lane = lane, lane_name = lane_names[position], group = group,
-        dead = dead, ttl = ttl, max_deliveries = max_deliveries,
+        max_deliveries = max_deliveries,
+        dead = dead, expiries = dead_expiries, ttl = ttl, ttls = ttls, most = most,
+        lifetime = lifetime, add_letter = add_letter,
+        drop_letters = drop_letters, oldest_letters = oldest_letters,
         unique = unique, unique_messages = unique_messages,
         reservation_of = reservation_of, free = free,
     }

@@ -12,6 +12,7 @@ KEYS
   wake             stream  wakes a consumer to take what was recovered, or what is due
   delayed          zset    delivery id -> eta
   dead             stream  dead letters
+  dead_expiries    zset    dead letter -> when it is dropped
   unique           zset    unique key -> when its reservation ends
   unique_messages  hash    unique key -> token and message id of who has it
   lanes...         stream  highest first
@@ -33,6 +34,8 @@ ARGV
   max_deliveries  int   what was delivered this often is given up on
   lane_names      json  the names of the lanes, in order
   ttl             int   milliseconds that dead letters are kept
+  ttls            json  the same for actors that have their own, by their names
+  most            int   how many dead letters are kept, the newest
 RETURNS
   array  how many are free now, how many became dead letters, each lane's cursor,
          then what `beat` returns
@@ -42,6 +45,10 @@ RETURNS
 --- @include "overdue"
 --- @include "remove"
 --- @include "body"
+--- @include "add_letter"
+--- @include "drop_letters"
+--- @include "oldest_letters"
+--- @include "lifetime"
 --- @include "bury"
 --- @include "reservation_of"
 --- @include "free"
@@ -52,13 +59,14 @@ RETURNS
 --- @include "extend_reply"
 
 local consumers, connections, host, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local delayed, dead, unique, unique_messages = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
-local lanes = { unpack(KEYS, 9) }
+local delayed, dead, dead_expiries = KEYS[5], KEYS[6], KEYS[7]
+local unique, unique_messages, lanes = KEYS[8], KEYS[9], { unpack(KEYS, 10) }
 local consumer, ids, identity, host_ttl = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local late, late_limit = tonumber(ARGV[5]), ARGV[6]
 local group, released, lease, latest = ARGV[7], ARGV[8], ARGV[9], tonumber(ARGV[10])
 local cursors, limit, max_deliveries = cjson.decode(ARGV[11]), ARGV[12], tonumber(ARGV[13])
 local lane_names, ttl = cjson.decode(ARGV[14]), tonumber(ARGV[15])
+local ttls, most = cjson.decode(ARGV[16]), tonumber(ARGV[17])
 
 -- First: see there.
 local me = { consumer = consumer, ids = ids, identity = identity, host_ttl = host_ttl }
@@ -71,7 +79,10 @@ end
 for position, lane in ipairs(time <= latest and lanes or {}) do
     local at = {
         lane = lane, lane_name = lane_names[position], group = group, released = released,
-        lease = lease, limit = limit, dead = dead, ttl = ttl, max_deliveries = max_deliveries,
+        lease = lease, limit = limit, max_deliveries = max_deliveries,
+        dead = dead, expiries = dead_expiries, ttl = ttl, ttls = ttls, most = most,
+        lifetime = lifetime, add_letter = add_letter,
+        drop_letters = drop_letters, oldest_letters = oldest_letters,
         unique = unique, unique_messages = unique_messages,
         reservation_of = reservation_of, free = free,
     }

@@ -158,6 +158,7 @@ def test_dashboards_find_client_namespace_and_queues(broker: StreamsBroker, name
         ("lease", True),
         ("max_deliveries", 0),
         ("dead_message_ttl", -1),
+        ("max_dead_messages", 0),
         ("lanes", []),
         ("lanes", "high"),
         ("lanes", ["a", "a"]),

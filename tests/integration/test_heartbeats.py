@@ -10,6 +10,7 @@ from dramatiq_streams.connections import Connections
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import queue_keys
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
+from dramatiq_streams.lifetimes import Lifetimes
 from dramatiq_streams.liveness import Liveness
 from dramatiq_streams.options import BrokerOptions
 from dramatiq_streams.scope import Scope
@@ -37,6 +38,7 @@ def watch(caretaker: Executor, options: BrokerOptions, namespace: str) -> Watch:
     return Watch(
         Liveness(caretaker, scope),
         options,
+        lifetimes=Lifetimes(),
         consumer="me",
         presence=caretaker.presence,
         readers=lambda queue_name: [],

@@ -14,6 +14,7 @@ from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.leases import Leases
+from dramatiq_streams.lifetimes import Lifetimes
 from dramatiq_streams.liveness import Liveness, Sign
 from dramatiq_streams.messages import Recovered
 from dramatiq_streams.queues import Queues
@@ -35,7 +36,7 @@ class Rooms:
         self.delays = Delays(executor, scope)
         self.leases = Leases(executor, scope)
         self.liveness = Liveness(executor, scope)
-        self.dead_letters = DeadLetters(executor, scope, ttl_ms=DEAD_TTL_MS)
+        self.dead_letters = DeadLetters(executor, scope, lifetimes=Lifetimes(DEAD_TTL_MS))
 
     def recover(self, *, lease_ms: int, max_deliveries: int) -> Recovered:
         """Take back what nobody has extended, as the caretaker's thread does."""
@@ -52,7 +53,7 @@ class Rooms:
             sign,
             lease_ms=lease_ms,
             max_deliveries=max_deliveries,
-            dead_ttl_ms=DEAD_TTL_MS,
+            lifetimes=Lifetimes(DEAD_TTL_MS),
         )
         return pulse.recovered
 

@@ -158,7 +158,9 @@ class QueueMachine(RuleBasedStateMachine):
         number, rooms = self.holder(number)
         for entry in self.entries(number, [pick]):
             body = entry.body if has_body else None
-            done = rooms.dead_letters.reject(QUEUE, entry, body=body, reason=reason, error="why")
+            done = rooms.dead_letters.reject(
+                QUEUE, entry, message=None, body=body, reason=reason, error="why"
+            )
             assert done == self.model.reject(rooms.consumer, entry, reason.value)
 
     @precondition(holds_something)

@@ -29,6 +29,7 @@ from dramatiq_streams.delays import Delays
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.fetching import Fetcher
 from dramatiq_streams.isolation import Isolation
+from dramatiq_streams.lifetimes import Lifetimes
 from dramatiq_streams.messages import DeliveredMessage, RetryHandOver, encode
 from dramatiq_streams.outages import Outages
 from dramatiq_streams.queues import Queues
@@ -86,7 +87,7 @@ class SettlementMachine(RuleBasedStateMachine):
             QUEUE,
             queues=self.queues,
             delays=Delays(self.executor, scope),
-            dead_letters=DeadLetters(self.executor, scope, ttl_ms=DEAD_TTL_MS),
+            dead_letters=DeadLetters(self.executor, scope, lifetimes=Lifetimes(DEAD_TTL_MS)),
             on_settled=self.isolation.leave,
         )
         self.outages = Outages()

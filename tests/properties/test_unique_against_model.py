@@ -140,7 +140,7 @@ class UniqueMachine(RuleBasedStateMachine):
         body = item.token.encode() if has_body else None
         entry = self.entries[item.token]
         done = self.rooms.dead_letters.reject(
-            QUEUE, entry, body=body, reason=Reason.FAILED, error=""
+            QUEUE, entry, message=None, body=body, reason=Reason.FAILED, error=""
         )
         assert done
         self.model.end(item, Place.DEAD)

@@ -12,6 +12,7 @@ from dramatiq_streams.claims.scripts import ClaimScripts
 from dramatiq_streams.connections import Connections
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.keys import GROUP, RELEASED, queue_keys
+from dramatiq_streams.letter_scripts import LetterScripts
 from dramatiq_streams.middleware.idempotency.scripts import RecordScripts
 from dramatiq_streams.order_scripts import OrderScripts
 from dramatiq_streams.scripts import Scripts
@@ -42,10 +43,13 @@ def changes(*, gone: set[str] | None = None, came: set[str] | None = None) -> Ch
 
 
 NOTHING = changes()
+TTL_MS = 86_400_000
+#: A new dead letter is the only one, and is kept for so long.
+KEPT = {"dead stream", "dead:expiries zset", f"dead:expiries new in {TTL_MS // 1000} s"}
 WAKE_UP = "wake entry new w=1"
 
 
-class AllScripts(Scripts, OrderScripts, UniqueScripts, ClaimScripts, RecordScripts):
+class AllScripts(Scripts, LetterScripts, OrderScripts, UniqueScripts, ClaimScripts, RecordScripts):
     """Those of every subject."""
 
 
@@ -94,6 +98,12 @@ class Shard:
     def wait_unique(self, lane: str, entry: str, reservation: str) -> None:
         """Seed an entry that nobody has read and that carries a reservation."""
         self.client.xadd(self.lane(lane), {"m": f"{lane} {entry}", "u": reservation}, id=entry)
+
+    def bury(self, letter: str, *, expires_ms: int | None, body: str = "") -> None:
+        """Seed a dead letter; None for one whose time is not noted."""
+        self.client.xadd(self.keys.dead, {"m": body}, id=letter)
+        if expires_ms is not None:
+            self.client.zadd(self.keys.dead_expiries, {letter: expires_ms})
 
     def deliver(
         self,
@@ -187,7 +197,8 @@ class Shard:
         found: set[str] = set()
         for key, value in snapshot(self.client, self._prefix).items():
             name = key.removeprefix(self._prefix).removeprefix("lane:")
-            found |= {f"{name} {fact}" for fact in _facts(value, now_ms)}
+            facts = _expiries(value, now_ms) if name == "dead:expiries" else _facts(value, now_ms)
+            found |= {f"{name} {fact}" for fact in facts}
         return frozenset(found)
 
     def changes_since(self, before: frozenset[str]) -> Changes:
@@ -203,6 +214,12 @@ def _facts(value: dict[str, Any], now_ms: int) -> Iterator[str]:
     elif value["type"] in ("zset", "hash"):
         for member, content in value["value"].items():
             yield f"{member} {_score(content, now_ms) if isinstance(content, float) else content}"
+
+
+def _expiries(value: dict[str, Any], now_ms: int) -> Iterator[str]:
+    yield value["type"]
+    for letter, expiry in value["value"].items():
+        yield f"{_id(letter)} in {(expiry - now_ms) / 1000:.0f} s"
 
 
 def _stream_facts(stream: dict[str, Any]) -> Iterator[str]:

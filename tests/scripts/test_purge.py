@@ -7,6 +7,7 @@ def purge(shard: Shard) -> list[int]:
         delayed=shard.keys.delayed,
         delayed_messages=shard.keys.delayed_messages,
         dead=shard.keys.dead,
+        dead_expiries=shard.keys.dead_expiries,
         cancelled=shard.keys.cancelled,
         unique=shard.keys.unique,
         unique_messages=shard.keys.unique_messages,

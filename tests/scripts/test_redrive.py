@@ -9,6 +9,7 @@ from tests.scripts.shard import NOTHING, Shard, changes
 def redrive(shard: Shard, letter: str, message: bytes = b"", *, token: str = "t2") -> list[Any]:
     return shard.scripts.redrive(
         dead=shard.keys.dead,
+        dead_expiries=shard.keys.dead_expiries,
         lane=shard.lane("low"),
         unique=shard.keys.unique,
         unique_messages=shard.keys.unique_messages,

@@ -1,9 +1,8 @@
 import pytest
 
 from dramatiq_streams.keys import GROUP
-from tests.scripts.shard import NOTHING, Shard, changes
+from tests.scripts.shard import KEPT, NOTHING, TTL_MS, Shard, changes
 
-TTL_MS = 86_400_000
 ORIGINAL = {"high entry 1-0 m=high 1-0", "high pending 1-0 me 1"}
 
 
@@ -13,11 +12,13 @@ def reject(
     deliveries: int = 1,
     message: bytes = b"body",
     ttl: int = TTL_MS,
+    most: int = 1_000,
     is_unique: int = 0,
 ) -> int:
     return shard.scripts.reject(
         lane=shard.lane("high"),
         dead=shard.keys.dead,
+        dead_expiries=shard.keys.dead_expiries,
         unique=shard.keys.unique,
         unique_messages=shard.keys.unique_messages,
         group=GROUP,
@@ -29,6 +30,7 @@ def reject(
         reason="failed",
         error="ValueError: no",
         ttl=ttl,
+        most=most,
         is_unique=is_unique,
     )
 
@@ -47,7 +49,7 @@ def test_delivery_becomes_a_dead_letter_that_says_why(shard: Shard) -> None:
     assert done == 1
     assert shard.changes_since(before) == changes(
         gone={"high entry 1-0 m=high 1-0", "high pending 1-0 me 3"},
-        came={"dead stream", letter("body", deliveries=3)},
+        came={*KEPT, letter("body", deliveries=3)},
     )
 
 
@@ -58,9 +60,7 @@ def test_empty_message_keeps_the_body_as_it_was_stored(shard: Shard) -> None:
     done = reject(shard, message=b"")
 
     assert done == 1
-    assert shard.changes_since(before) == changes(
-        gone=ORIGINAL, came={"dead stream", letter("high 1-0")}
-    )
+    assert shard.changes_since(before) == changes(gone=ORIGINAL, came={*KEPT, letter("high 1-0")})
 
 
 def test_body_is_found_among_a_strangers_fields(shard: Shard) -> None:
@@ -118,30 +118,33 @@ def test_queue_that_was_flushed_gets_no_dead_letter(empty_shard: Shard) -> None:
     assert empty_shard.lines() == frozenset()
 
 
-def test_dead_letters_older_than_their_ttl_are_dropped_in_passing(shard: Shard) -> None:
-    # Redis drops whole nodes of a stream, of 100 entries by default: more than one is needed.
-    for number in range(1, 301):
-        shard.client.xadd(shard.keys.dead, {"m": "old"}, id=f"{number}-0")
-    shard.client.xadd(shard.keys.dead, {"m": "young"}, id=f"{shard.now_ms() - TTL_MS // 2}-0")
+def test_dead_letters_whose_time_has_come_are_dropped_in_passing(shard: Shard) -> None:
+    for number in range(1, 16):
+        shard.bury(f"{number}-0", expires_ms=number)
+    shard.bury("100-0", expires_ms=shard.now_ms() + 5_000)
     shard.deliver("high", "1-0", "me")
 
-    reject(shard)
+    assert reject(shard) == 1
 
-    kept = [line for line in shard.lines() if line.startswith("dead entry")]
-    assert len([line for line in kept if line.endswith("m=old")]) <= 100
-    assert "dead entry new m=young" in kept
-    assert letter("body") in kept
+    kept = {line for line in shard.lines() if line.startswith("dead")}
+    assert {line.split()[2] for line in kept if line.startswith("dead entry")} == {
+        *(f"{number}-0" for number in range(11, 16)),
+        *("100-0", "new"),
+    }
+    assert "dead:expiries 100-0 in 5 s" in kept
+    assert len(kept) == 2 + 2 * 7
 
 
-def test_ttl_that_goes_back_before_1970_keeps_everything(shard: Shard) -> None:
-    shard.client.xadd(shard.keys.dead, {"m": "old"}, id="1-0")
+def test_oldest_dead_letters_beyond_the_most_are_dropped_and_counted(shard: Shard) -> None:
+    for number in range(1, 4):
+        shard.bury(f"{number}-0", expires_ms=2**50)
     shard.deliver("high", "1-0", "me")
-    before = shard.lines()
 
-    done = reject(shard, ttl=100 * 366 * 86_400_000)
+    assert reject(shard, most=2) == 1 + 2
 
-    assert done == 1
-    assert shard.changes_since(before) == changes(gone=ORIGINAL, came={letter("body")})
+    kept = {line.split()[2] for line in shard.lines() if line.startswith("dead entry")}
+    assert kept == {"3-0", "new"}
+    assert len(shard.client.zrange(shard.keys.dead_expiries, 0, -1)) == 2
 
 
 def test_dead_letter_replaces_its_original_also_when_memory_is_full(fillable_shard: Shard) -> None:

@@ -1,16 +1,26 @@
+import json
+from typing import Any
+
 import pytest
 
 from dramatiq_streams.keys import GROUP, RELEASED
-from tests.scripts.shard import LANES, NOTHING, WAKE_UP, Shard, changes
+from tests.scripts.shard import KEPT, LANES, NOTHING, TTL_MS, WAKE_UP, Shard, changes
 
 
 def release_dead(
-    shard: Shard, *, heartbeat: str = "", limit: int = 500, max_deliveries: int = 5
+    shard: Shard,
+    *,
+    heartbeat: str = "",
+    limit: int = 500,
+    max_deliveries: int = 5,
+    ttls: dict[str, int] | None = None,
+    most: int = 1_000,
 ) -> list[int]:
     return shard.scripts.release_dead(
         consumers=shard.keys.consumers,
         wake=shard.keys.wake,
         dead=shard.keys.dead,
+        dead_expiries=shard.keys.dead_expiries,
         unique=shard.keys.unique,
         unique_messages=shard.keys.unique_messages,
         lanes=shard.keys.lanes,
@@ -21,7 +31,9 @@ def release_dead(
         limit=limit,
         max_deliveries=max_deliveries,
         lane_names=LANES,
-        ttl=86_400_000,
+        ttl=TTL_MS,
+        ttls=ttls or {},
+        most=most,
     )
 
 
@@ -89,8 +101,34 @@ def test_what_was_delivered_too_often_becomes_a_dead_letter(shard: Shard) -> Non
     assert reply == [0, 1, 1]
     assert shard.changes_since(before) == changes(
         gone={"default entry 1-0 m=default 1-0", "default pending 1-0 gone 5"},
-        came={"dead stream", f"dead entry new m=default 1-0 {told} {where}"},
+        came={*KEPT, f"dead entry new m=default 1-0 {told} {where}"},
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "seconds"),
+    [({}, 90), ({"dead_message_ttl": 70_000}, 70), ({"dead_message_ttl": None}, 90)],
+)
+def test_dead_letter_is_kept_as_its_message_or_its_actor_says(
+    shard: Shard, options: dict[str, Any], seconds: int
+) -> None:
+    body = json.dumps({"actor_name": "own", "options": options})
+    shard.client.xadd(shard.lane("high"), {"m": body}, id="1-0")
+    shard.redeliver("high", "1-0", "gone", deliveries=5)
+
+    assert release_dead(shard, ttls={"own": 90_000}) == [0, 1, 1]
+
+    assert f"dead:expiries new in {seconds} s" in shard.lines()
+
+
+def test_only_the_newest_dead_letters_are_kept(shard: Shard) -> None:
+    for number in range(1, 4):
+        shard.deliver("high", f"{number}-0", "gone", deliveries=5)
+
+    assert release_dead(shard, most=2) == [0, 3, 3]
+
+    letters = [line for line in shard.lines() if line.startswith("dead entry")]
+    assert sorted("entry=1-0" in line for line in letters) == [False, False]
 
 
 def test_entries_deleted_from_their_stream_are_cleared_and_not_counted(shard: Shard) -> None:

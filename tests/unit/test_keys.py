@@ -14,6 +14,7 @@ def test_every_key_of_a_queue_by_name() -> None:
         delayed="{ns:mail:0}:delayed",
         delayed_messages="{ns:mail:0}:delayed:messages",
         dead="{ns:mail:0}:dead",
+        dead_expiries="{ns:mail:0}:dead:expiries",
         consumers="{ns:mail:0}:consumers",
         connections="{ns:mail:0}:connections",
         wake="{ns:mail:0}:wake",

@@ -9,6 +9,7 @@ from importlib.resources.abc import Traversable
 import pytest
 
 from dramatiq_streams.claims.scripts import ClaimScripts
+from dramatiq_streams.letter_scripts import LetterScripts
 from dramatiq_streams.middleware.idempotency.scripts import RecordScripts
 from dramatiq_streams.migration.scripts import MigrationScripts
 from dramatiq_streams.order_scripts import OrderScripts
@@ -96,7 +97,9 @@ each_fragment = pytest.mark.parametrize("fragment", FRAGMENTS, ids=str)
 each_file = pytest.mark.parametrize("file", SCRIPTS + FRAGMENTS, ids=str)
 
 
-class EveryScript(MigrationScripts, OrderScripts, UniqueScripts, ClaimScripts, RecordScripts):
+class EveryScript(
+    MigrationScripts, LetterScripts, OrderScripts, UniqueScripts, ClaimScripts, RecordScripts
+):
     """Those of every subject."""
 
 

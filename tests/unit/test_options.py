@@ -23,6 +23,7 @@ VALID: dict[str, Any] = {
     "disconnect_grace": 10_000,
     "max_deliveries": 5,
     "dead_message_ttl": 1_000,
+    "max_dead_messages": 10,
 }
 NO_INTEGERS = [None, "5000", 5000.0, True, math.nan, [5000], b"5000"]
 
@@ -37,6 +38,7 @@ def test_options_are_kept_as_they_are_given() -> None:
         disconnect_grace_ms=10_000,
         max_deliveries=5,
         dead_message_ttl_ms=1_000,
+        max_dead_messages=10,
     )
 
 
@@ -53,6 +55,7 @@ def test_no_lanes_given_means_the_default_ones() -> None:
         ("disconnect_grace", 1_000, 3_600_000),
         ("max_deliveries", 1, 1_000_000),
         ("dead_message_ttl", 1_000, 100 * 366 * 86_400_000),
+        ("max_dead_messages", 1, 100_000_000),
     ],
 )
 def test_number_is_allowed_from_its_least_to_its_most(option: str, least: int, most: int) -> None:

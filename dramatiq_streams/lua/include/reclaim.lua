@@ -11,9 +11,9 @@ local function reclaim(at, entry, now, body, bury, remove)
     if pending[4] < at.max_deliveries then
         return 1
     end
-    local reservation = at.reservation_of(stored[2])
-    bury(at.dead, at.ttl, now(), {
-        message = body(stored[2]), reason = "max_deliveries",
+    local message, reservation = body(stored[2]), at.reservation_of(stored[2])
+    bury(at, now(), {
+        message = message, ttl = at.lifetime(message, at.ttl, at.ttls), reason = "max_deliveries",
         error = "Delivered " .. pending[4] .. " times and never settled.",
         lane = at.lane_name, entry = entry, deliveries = pending[4], reservation = reservation,
     })

@@ -18,7 +18,7 @@ from dramatiq_streams.dead_letters import DeadLetters, Outcome, Reason
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.letters import LetterFilter
-from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
+from dramatiq_streams.lifetimes import Lifetimes
 from dramatiq_streams.scope import Scope
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState, new_message
@@ -253,7 +253,7 @@ def test_repeating_a_redrive_whose_reply_was_lost_sends_nothing_twice(
 ) -> None:
     scope = Scope(namespace, Lanes.of(DEFAULT_LANES), "operator")
     executor = LosesFirstReply(broker.client.connection_pool)
-    dead = DeadLetters(executor, scope, ttl_ms=DEFAULT_DEAD_MESSAGE_TTL_MS)
+    dead = DeadLetters(executor, scope, lifetimes=Lifetimes())
     [letter] = dead.letters("default", LetterFilter(ids=frozenset({letters["old"]})))
 
     with pytest.raises(ConnectionClosed):

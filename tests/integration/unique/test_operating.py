@@ -13,7 +13,7 @@ from dramatiq_streams.dead_letters import Outcome as RedriveOutcome
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.lanes import DEFAULT_LANES, Lanes
 from dramatiq_streams.letters import LetterFilter
-from dramatiq_streams.options import DEFAULT_DEAD_MESSAGE_TTL_MS
+from dramatiq_streams.lifetimes import Lifetimes
 from dramatiq_streams.scope import Scope
 from tests.conftest import MakeWorker
 from tests.contract.queue_state import QueueState
@@ -55,7 +55,7 @@ def test_dead_letter_frees_the_key_and_redriven_it_has_it_again(
     worker = make_worker(broker)
     wait_until(queue.dead, message="the message is dead")
     worker.stop()
-    dead = DeadLetters(executor, scope, ttl_ms=DEFAULT_DEAD_MESSAGE_TTL_MS)
+    dead = DeadLetters(executor, scope, lifetimes=Lifetimes())
     [letter] = dead.letters("default", LetterFilter())
     assert unique_keys.held() == {}
 
@@ -87,7 +87,7 @@ def test_letter_stays_while_another_message_has_its_key(
     wait_until(queue.dead, message="the message is dead")
     worker.stop()
     successor = work.send(1)
-    dead = DeadLetters(executor, scope, ttl_ms=DEFAULT_DEAD_MESSAGE_TTL_MS)
+    dead = DeadLetters(executor, scope, lifetimes=Lifetimes())
     [letter] = dead.letters("default", LetterFilter())
 
     done = dead.redrive(letter)

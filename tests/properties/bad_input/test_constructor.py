@@ -31,7 +31,8 @@ NO_NUMBERS: list[Any] = [
 ]
 NO_TEXT: list[Any] = [True, 5, 1.5, b"x", [], {}, object(), ""]
 NUMBERS = [
-    *("lease", "disconnect_grace", "max_deliveries", "dead_message_ttl", "enqueue_timeout"),
+    *("lease", "disconnect_grace", "max_deliveries", "enqueue_timeout"),
+    *("dead_message_ttl", "max_dead_messages"),
     *("wait_replicas", "wait_timeout", "max_message_bytes"),
     *("spool_max_messages", "spool_max_bytes"),
 ]

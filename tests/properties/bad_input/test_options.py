@@ -107,7 +107,7 @@ def _pairs(wrong: dict[str, list[Any]]) -> list[tuple[str, Any]]:
     return [(name, value) for name, values in wrong.items() for value in values]
 
 
-@pytest.mark.parametrize("name", ["ttl", "delay", "eta", "dead_message_ttl", "unknown"])
+@pytest.mark.parametrize("name", ["ttl", "delay", "eta", "unknown"])
 def test_option_that_nobody_knows_is_refused_of_an_actor_and_means_nothing_in_a_message(
     broker: StreamsBroker, actor: dramatiq.Actor[Any, Any], queue: QueueState, name: str
 ) -> None:
@@ -115,7 +115,7 @@ def test_option_that_nobody_knows_is_refused_of_an_actor_and_means_nothing_in_a_
     with pytest.raises(ValueError, match=f"actor options are undefined: {name}"):
         _declare(broker, options)
 
-    if name in ("ttl", "dead_message_ttl", "unknown"):
+    if name in ("ttl", "unknown"):
         _by_send(actor, {name: "x"}, None)
         assert queue.messages()[0].options == {name: "x"}
 
