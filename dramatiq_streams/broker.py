@@ -80,8 +80,7 @@ class StreamsBroker(SignallingBroker):
             before its messages go to others, though its lease has not expired.
         max_deliveries: A message that was delivered this often and never settled, because its
             worker died each time, becomes a dead letter.
-        dead_message_ttl: Milliseconds that dead letters are kept, unless their actor or message
-            says otherwise.
+        dead_message_ttl: Milliseconds that dead letters are kept; an option of actors, too.
         max_dead_messages: The most dead letters that are kept of a queue; the oldest have to go.
         enqueue_timeout: Milliseconds for which sending is tried again while the server cannot be
             reached; 0 for one attempt. Threads that run an event loop make one attempt only.
@@ -146,7 +145,7 @@ class StreamsBroker(SignallingBroker):
         default = middleware is None
         given = [m() for m in default_middleware] if default else checked_middleware(middleware)
         own = [LeaseGuard(self.options.lease_ms), HandBack(lambda: self._process)]
-        self._unique = Unique(lambda: self._process, actor=self._known_actor)
+        self._unique = Unique(lambda: self._process, actors=lambda: self.actors)
         super().__init__(middleware=[*own, *given, self._unique])
         self._vetting = Vetting(self.middleware, lease_ms=self.options.lease_ms)
         self.add_middleware(OptionGuard(self._vetting), after=HandBack)
@@ -207,10 +206,9 @@ class StreamsBroker(SignallingBroker):
             self.emit_after("declare_queue", queue_name)
 
     def consume(self, queue_name: str, prefetch: int = 1, timeout: int = 5000) -> StreamsConsumer:
-        """A consumer of *queue_name*.
+        """A consumer of *queue_name*, which need not be declared.
 
         Args:
-            queue_name: Need not be declared.
             prefetch: The most messages that may be out with it, not yet acknowledged.
             timeout: Milliseconds after which `next` returns None.
 
@@ -360,9 +358,6 @@ class StreamsBroker(SignallingBroker):
         if self._process.hand_over(message, outgoing.as_retry(), is_settled_next=is_settled_next):
             self.emit_after("enqueue", outgoing.message, outgoing.delay)
         return outgoing.message
-
-    def _known_actor(self, name: str) -> Actor[Any, Any] | None:
-        return self.actors.get(name)
 
     def _enqueued(self, outgoing: Outgoing, holder: str | None) -> Message[Any]:
         """What the caller gets; *holder* is the message that has its unique key, if another has."""

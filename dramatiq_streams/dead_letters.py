@@ -205,8 +205,3 @@ class DeadLetters:
                 queue_name,
                 self._lifetimes.most,
             )
-
-    def server_ms(self) -> int:
-        """The server's clock, in milliseconds since 1970."""
-        seconds, microseconds = self._runs.execute("TIME")
-        return int(seconds) * 1000 + int(microseconds) // 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dramatiq.errors import BrokerConnectionError
@@ -37,7 +38,7 @@ def diagnose(executor: Executor, namespace: str) -> Diagnosis:
         BrokerConnectionError: The server cannot be reached or cannot serve.
     """
     facts = read_facts(executor)
-    found = findings(facts)
+    found = [*findings(facts), *_unseen(facts)]
     try:
         check_server(executor)
         round_trip_ms = _round_trip(executor, namespace)
@@ -68,6 +69,18 @@ def _round_trip(executor: Executor, namespace: str) -> float:
         return clock.monotonic_ms() - begun_ms
     finally:
         executor.execute("DEL", keys.wake, *keys.lanes)
+
+
+def _unseen(facts: Facts) -> Iterator[Finding]:
+    """What nobody could look at, unless it is known otherwise that data is kept."""
+    if facts.has_save_points is None and not facts.has_append_only_file:
+        yield Finding(
+            Level.WARNING,
+            "settings",
+            "This user may not see the server's settings: nobody knows whether it keeps anything on"
+            " disk.",
+            "Run this as a user who may use CONFIG GET and INFO.",
+        )
 
 
 def _unsupported(error: Exception) -> Finding:

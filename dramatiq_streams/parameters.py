@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import inspect
+import os
 import re
 import socket
 import ssl
@@ -121,6 +122,14 @@ def _is_path(value: Any) -> bool:
     return isinstance(value, str) and bool(value) and "\0" not in value and _is_text(value)
 
 
+def _is_file(value: Any) -> bool:
+    return _is_path(value) and os.path.isfile(value)
+
+
+def _is_directory(value: Any) -> bool:
+    return _is_path(value) and os.path.isdir(value)
+
+
 def _is_text(value: Any) -> bool:
     if isinstance(value, str):
         with suppress(UnicodeError):
@@ -190,7 +199,7 @@ _SENSELESS = {
     "cache_config": _RESP3,
     "oss_cluster_maint_notifications_handler": "it is for a cluster, and this is one server",
 }
-_FILE = (_is_path, "the path of a file")
+_FILE = (_is_file, "the path of a file that is there")
 _TEXT = (_is_text, "text")
 _CHECKS: Mapping[str, tuple[Check, str]] = {
     "host": (_is_host, "the name or the address of a host"),
@@ -218,7 +227,7 @@ _CHECKS: Mapping[str, tuple[Check, str]] = {
     "ssl_keyfile": _FILE,
     "ssl_certfile": _FILE,
     "ssl_ca_certs": _FILE,
-    "ssl_ca_path": _FILE,
+    "ssl_ca_path": (_is_directory, "the path of a directory that is there"),
     "ssl_ca_data": _TEXT,
     "ssl_password": _TEXT,
     "ssl_ciphers": _TEXT,

@@ -111,10 +111,11 @@ class Producer:
     def _send(self, chunk: Sequence[Outgoing], attempt: Attempt) -> Receipt:
         if self._drain is not None:
             return self._send_or_spool(chunk, attempt, self._drain)
+        until_ms = clock.monotonic_ms() + self._options.enqueue_timeout_ms
         try:
             return attempt(chunk)
         except (ConnectionFailed, ConnectionClosed) as error:
-            return self._send_again(chunk, attempt, error)
+            return self._send_again(chunk, attempt, error, until_ms=until_ms)
 
     def _attempt_one(self, chunk: Sequence[Outgoing]) -> Receipt:
         self._make_reachable()
@@ -131,9 +132,15 @@ class Producer:
             raise ConnectionFailed(str(error)) from error
 
     def _send_again(
-        self, chunk: Sequence[Outgoing], attempt: Attempt, failure: Exception
+        self,
+        chunk: Sequence[Outgoing],
+        attempt: Attempt,
+        failure: Exception,
+        *,
+        until_ms: float,
     ) -> Receipt:
         """After a *failure*, make attempts until one succeeds, time is up, or it is not safe."""
+        left_ms = until_ms - clock.monotonic_ms()
         is_unconfirmed = False
 
         def is_repeatable(error: BaseException) -> bool:
@@ -145,24 +152,13 @@ class Producer:
             return isinstance(error, ConnectionFailed | ConnectionClosed)
 
         try:
-            if not is_repeatable(failure) or not self._may_wait():
+            if not is_repeatable(failure) or left_ms <= 0 or _is_in_a_hurry():
                 raise failure
-            return self._retrying(is_repeatable)(attempt, chunk)
+            return _retrying(is_repeatable, left_ms)(attempt, chunk)
         except (ConnectionFailed, ConnectionClosed) as error:
             if is_unconfirmed:
                 raise EnqueueUnconfirmed(error, unconfirmed=_messages(chunk)) from error
             raise NotEnqueued(error, unsent=_messages(chunk)) from error
-
-    def _may_wait(self) -> bool:
-        return self._options.enqueue_timeout_ms > 0 and not _is_in_a_hurry()
-
-    def _retrying(self, is_repeatable: Callable[[BaseException], bool]) -> Retrying:
-        return Retrying(
-            retry=retry_if_exception(is_repeatable),
-            wait=wait_random(*PAUSE_SECONDS),
-            stop=stop_before_delay(self._options.enqueue_timeout_ms / 1000),
-            reraise=True,
-        )
 
     def _send_or_spool(self, chunk: Sequence[Outgoing], attempt: Attempt, drain: Drain) -> Receipt:
         drain.start()
@@ -228,6 +224,15 @@ def _is_known_again(outgoing: Outgoing) -> bool:
     if outgoing.reservation is not None:
         return clock.monotonic_ms() - outgoing.prepared_at_ms < OLDEST_UNIQUE_MS
     return outgoing.delay is not None and outgoing.delay_left >= LEAST_DELAY_LEFT_MS
+
+
+def _retrying(is_repeatable: Callable[[BaseException], bool], left_ms: float) -> Retrying:
+    return Retrying(
+        retry=retry_if_exception(is_repeatable),
+        wait=wait_random(*PAUSE_SECONDS),
+        stop=stop_before_delay(left_ms / 1000),
+        reraise=True,
+    )
 
 
 def _is_in_a_hurry() -> bool:

@@ -13,7 +13,7 @@ from dramatiq_streams.diagnosis import Diagnosis, diagnose
 _CODES = {Level.WARNING: 1, Level.ERROR: 2}
 
 #: What can be accepted: a server that stores no messages cannot.
-ACCEPTABLE = ("clock", "eviction", "persistence", "replication", "version")
+ACCEPTABLE = ("clock", "eviction", "persistence", "replication", "settings", "version")
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

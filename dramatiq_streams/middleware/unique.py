@@ -29,18 +29,18 @@ class Unique(Middleware):
 
     Args:
         process: What this process has of the broker; asked for anew in each process.
-        actor: Finds an actor of the broker by its name.
+        actors: The actors of the broker by name, who may come later.
     """
 
     def __init__(
         self,
         process: Callable[[], Process],
         *,
-        actor: Callable[[str], Actor[Any, Any] | None],
+        actors: Callable[[], Mapping[str, Actor[Any, Any]]],
     ) -> None:
         self.logger = get_logger(__name__, type(self))
         self._process = process
-        self._actor = actor
+        self._actors = actors
         self._makers: dict[str, KeyMaker] = {}
 
     @property
@@ -77,7 +77,7 @@ class Unique(Middleware):
         Raises:
             InvalidOption: One of its options is not possible, or is of no use.
         """
-        actor = self._actor(message.actor_name)
+        actor = self._actors().get(message.actor_name)
         uniqueness = Uniqueness.of(message.options, actor.options if actor else {})
         if uniqueness is not None:
             _own_key(message.options, actor)
@@ -133,7 +133,7 @@ class Unique(Middleware):
     def _key(self, message: Mapping[str, Any]) -> str:
         """The key of a message of which these are the fields."""
         actor_name = message["actor_name"]
-        actor = self._actor(actor_name)
+        actor = self._actors().get(actor_name)
         own = _own_key(message["options"], actor)
         if isinstance(own, str):
             return KeyMaker(actor_name, True, inspect.Signature()).scoped(own)

@@ -92,7 +92,8 @@ def test_wait_is_measured_by_the_servers_clock(
     make_worker(counted)
     counted.join("default", timeout=10_000)
 
-    assert 0.3 <= told("wait_seconds_sum", ACTOR) <= time.monotonic() - begun
+    # A reply that comes late makes the server's clock seem to be behind by as much.
+    assert 0.1 <= told("wait_seconds_sum", ACTOR) <= time.monotonic() - begun
 
 
 def test_message_that_wakes_a_blocked_consumer_has_hardly_waited(

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,15 +72,17 @@ def test_password_of_the_server_is_not_told_to_the_sentinels() -> None:
     assert "password" not in masters("sentinel://ada:secret@h/mymaster").options
 
 
-def test_tls_is_for_the_server_and_for_the_sentinels() -> None:
+def test_tls_is_for_the_server_and_for_the_sentinels(tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.touch()
     url = "sentinels://h/mymaster?ssl_cert_reqs=none"
 
-    made = parameters(url, ssl_ca_certs="ca.pem")
+    made = parameters(url, ssl_ca_certs=str(authority))
 
     assert made["connection_class"] is SentinelSSLConnection
-    assert (made["ssl_cert_reqs"], made["ssl_ca_certs"]) == ("none", "ca.pem")
+    assert (made["ssl_cert_reqs"], made["ssl_ca_certs"]) == ("none", str(authority))
     assert made["masters"].options["ssl"] is True
-    assert made["masters"].options["ssl_ca_certs"] == "ca.pem"
+    assert made["masters"].options["ssl_ca_certs"] == str(authority)
 
 
 def test_sentinels_may_be_without_tls_beside_a_server_with_it() -> None:

@@ -104,6 +104,22 @@ def test_doctor_warns_of_a_server_that_keeps_nothing(
     assert "[persistence]" in result.out
 
 
+def test_doctor_says_what_its_user_may_not_look_at(
+    start_server: StartServer, run: RunCommand
+) -> None:
+    server = start_server()
+    admin = server.client()
+    admin.execute_command("ACL", "SETUSER", "plain", "on", ">p", "~*", "+@all", "-config")
+    admin.execute_command("ACL", "SETUSER", "mute", "on", ">p", "~*", "+@all", "-config", "-info")
+
+    for user in ("plain", "mute"):
+        url = server.admin_url.replace("unix://", f"unix://{user}:p@")
+        result = run("doctor", "--url", url, "--accept", "version", "--json")
+
+        codes = {finding["code"] for finding in result.json["findings"]} - {"version"}
+        assert (result.code, codes) == (1, {"settings"})
+
+
 def test_doctor_calls_a_server_that_evicts_messages_an_error(
     start_server: StartServer, run: RunCommand
 ) -> None:
@@ -160,6 +176,7 @@ def test_finding_that_is_accepted_is_shown_and_decides_nothing(
 
 def test_every_finding_about_a_server_can_be_accepted() -> None:
     codes = re.findall(r"Level\.\w+(?: if \w+ else Level\.\w+)?,\s+\"([\w-]+)\"", getsource(checks))
+    codes.append("settings")  # of the user that asks
 
     assert len(codes) > 3
     assert sorted(codes) == list(doctor.ACCEPTABLE)

@@ -111,6 +111,23 @@ def test_error_comes_in_time_and_has_the_message(
     assert signals.counts == {"before": 1}
 
 
+def test_first_attempt_counts_too_where_a_server_hangs(
+    make_broker: MakeBroker, own_server: Server
+) -> None:
+    broker = make_broker(url=own_server.url, enqueue_timeout=1_000, socket_timeout=1.5)
+    own_server.pause()
+
+    started = time.monotonic()
+    try:
+        with pytest.raises(NotEnqueued):
+            broker.enqueue(new_message())
+        took = time.monotonic() - started
+    finally:
+        own_server.resume()
+
+    assert took < 2.9  # two attempts: three seconds
+
+
 def test_delayed_message_that_was_not_sent_keeps_its_instant(
     make_broker: MakeBroker, proxy: FaultyProxy, queue: QueueState
 ) -> None:

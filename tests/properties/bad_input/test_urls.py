@@ -26,6 +26,7 @@ IMPOSSIBLE = [
     *("redis://:%ff@h", "redis://h/%ff", "redis://h?client_name=%ff", "redis://:pa#ss@h:1"),
     *("redis://:1#2@h", "redis://:1/2@h", "redis://:1?2@h"),
     *("rediss://h?ssl_cert_reqs=x", "rediss://h?ssl_min_version=1", "redis://h?ssl_keyfile=x"),
+    *("rediss://h?ssl_ca_certs=/nowhere/ca.pem", "rediss://h?ssl_ca_path=/nowhere"),
     *("unix://", "unix:///", "unix://path/to", "unix:///a%00b", "unix:///a?db=x", "unix:///%ff"),
     *("sentinel://", "sentinel://h", "sentinel://h/", "sentinel://h/s/x", "sentinel://h:0/s"),
     *("sentinel://h:x/s", "sentinel://,/s", "sentinel://h/s?db=x", "sentinel://h/s?sentinel_x=1"),
