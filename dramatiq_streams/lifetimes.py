@@ -30,9 +30,8 @@ class Lifetimes:
             return self.ttl_ms
         actor = self.actors.get(message.actor_name)
         for options in (message.options, actor.options if actor else {}):
-            own: Any = options.get(OPTION)
-            if is_dead_message_ttl(own):
-                return int(own)
+            if is_dead_message_ttl(own := options.get(OPTION)):
+                return own
         return self.ttl_ms
 
     def of_actors(self) -> dict[str, int]:

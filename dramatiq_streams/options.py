@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from dramatiq.common import q_name
 
@@ -136,10 +136,9 @@ class BrokerOptions:
         )
 
 
-def is_dead_message_ttl(value: object) -> bool:
-    """Whether *value* is a time that dead letters may be kept for."""
-    least, most = _DEAD_TTLS_MS
-    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+def is_dead_message_ttl(value: object) -> TypeGuard[int]:
+    """Whether *value* is a time that dead letters may be kept for, in milliseconds."""
+    return _is_whole(value, *_DEAD_TTLS_MS)
 
 
 def checked_queue_name(name: object) -> str:
@@ -232,6 +231,10 @@ def _file(name: str, value: object) -> str:
 
 
 def _whole(name: str, value: Any, least: int, most: int, unit: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+    if not _is_whole(value, least, most):
         raise InvalidOption.of(name, value, f"a whole number of {unit} from {least} to {most}")
     return value
+
+
+def _is_whole(value: object, least: int, most: int) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most

@@ -39,7 +39,7 @@ if redis.call("ZCARD", expiries) < redis.call("XLEN", dead) then
     end
 end
 local over = redis.call("ZRANGE", expiries, "-inf", now(), "BYSCORE", "LIMIT", 0, limit)
-local expired = drop_letters(dead, expiries, over)
+drop_letters(dead, expiries, over)
 local excess = math.min(redis.call("XLEN", dead) - most, limit)
 excess = drop_letters(dead, expiries, oldest_letters(dead, excess))
-return { math.max(expired, #over), excess, last }
+return { #over, excess, last }

@@ -1,11 +1,14 @@
 """Sections 2 and 5: a retry replaces its original though the server is away, or out of memory."""
 
+from collections.abc import Callable
+from functools import partial
+
 import dramatiq
 import pytest
 from dramatiq.errors import ConnectionClosed, ConnectionFailed
 from dramatiq.middleware import CurrentMessage
 
-from dramatiq_streams import ServerOutOfMemory
+from dramatiq_streams import ServerOutOfMemory, StreamsBroker
 from tests.conftest import MakeBroker, MakeWorker, StartServer
 from tests.contract.conftest import StartConsumer
 from tests.contract.queue_state import QueueState, new_message
@@ -13,6 +16,20 @@ from tests.contract.retrying import deliver
 from tests.support.proxy import FaultyProxy
 from tests.support.servers import Server
 from tests.support.waiting import wait_until
+
+
+def send_failing(broker: StreamsBroker, fault: Callable[[], None]) -> list[int]:
+    """Send a message that fails once, after *fault*; returns the list that notes its attempts."""
+    attempts: list[int] = []
+
+    def work() -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            fault()
+            raise ZeroDivisionError
+
+    dramatiq.actor(broker=broker, max_retries=1, min_backoff=1, max_backoff=2)(work).send()
+    return attempts
 
 
 @pytest.mark.parametrize("lost", ["drop_before", "drop_reply"])
@@ -74,18 +91,9 @@ def test_worker_repeats_a_hand_over_until_the_server_is_back(
     make_worker: MakeWorker,
     quick_restarts: None,
 ) -> None:
-    attempts: list[int] = []
     with FaultyProxy(server) as proxy:
         broker = make_broker(url=proxy.url)
-
-        @dramatiq.actor(max_retries=1, min_backoff=1, max_backoff=2)
-        def work() -> None:
-            attempts.append(len(attempts))
-            if len(attempts) == 1:
-                proxy.refuse()
-                raise ZeroDivisionError
-
-        work.send()
+        attempts = send_failing(broker, proxy.refuse)
         worker = make_worker(broker)
         wait_until(lambda: attempts, message="the first attempt failed")
         proxy.accept()
@@ -106,18 +114,9 @@ def test_worker_makes_no_noise_about_a_retry_that_has_to_wait_for_the_server(
     caplog: pytest.LogCaptureFixture,
     lost: str,
 ) -> None:
-    attempts: list[int] = []
     with FaultyProxy(server) as proxy:
         broker = make_broker(url=proxy.url)
-
-        @dramatiq.actor(max_retries=1, min_backoff=1, max_backoff=2)
-        def work() -> None:
-            attempts.append(len(attempts))
-            if len(attempts) == 1:
-                getattr(proxy, lost)(rb"retries")
-                raise ZeroDivisionError
-
-        work.send()
+        attempts = send_failing(broker, partial(getattr(proxy, lost), rb"retries"))
         worker = make_worker(broker)
         wait_until(lambda: len(attempts) == 2, message="the retry ran")
         broker.join("default", timeout=10_000)

@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import dramatiq
 import pytest
+import redis
 
 from dramatiq_streams import StreamsBroker
 from dramatiq_streams.cli import main
 from dramatiq_streams.executor import Executor
 from dramatiq_streams.middleware.idempotency.records import Records, Request
+from tests.integration.unique.conftest import UniqueKeys
 from tests.support.redis_broker import OldBroker
 from tests.support.servers import Server
 
@@ -102,3 +105,16 @@ def migrate(old: OldBroker, run: RunCommand) -> Migrate:
 def left(result: Run) -> dict[str, int]:
     """Why messages were left, and how many."""
     return dict(sum((Counter(each["left"]) for each in result.json["queues"]), Counter()))
+
+
+@pytest.fixture
+def work(broker: StreamsBroker) -> dramatiq.Actor[Any, Any]:
+    """An actor whose messages are unique by their argument."""
+    return dramatiq.actor(
+        actor_name="work", broker=broker, unique_for=60_000, idempotency_key="{number}"
+    )(lambda number: None)
+
+
+@pytest.fixture
+def unique_keys(redis_client: redis.Redis, namespace: str) -> UniqueKeys:
+    return UniqueKeys(redis_client, namespace)

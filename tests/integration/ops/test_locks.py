@@ -4,7 +4,6 @@ from typing import Any
 
 import dramatiq
 import pytest
-import redis
 
 from dramatiq_streams import StreamsBroker
 from dramatiq_streams.middleware.idempotency.records import Records
@@ -13,14 +12,6 @@ from tests.integration.ops.conftest import RunCommand, keys_of, run_under
 from tests.integration.unique.conftest import UniqueKeys
 
 HOUR_MS = 3_600_000
-
-
-@pytest.fixture
-def work(broker: StreamsBroker) -> dramatiq.Actor[Any, Any]:
-    """An actor whose messages are unique by their argument."""
-    return dramatiq.actor(
-        actor_name="work", broker=broker, unique_for=60_000, idempotency_key="{number}"
-    )(lambda number: None)
 
 
 @pytest.fixture
@@ -33,11 +24,6 @@ def other(broker: StreamsBroker) -> dramatiq.Actor[Any, Any]:
         unique_for=30_000,
         idempotency_key="{to}",
     )(lambda to: None)
-
-
-@pytest.fixture
-def unique_keys(redis_client: redis.Redis, namespace: str) -> UniqueKeys:
-    return UniqueKeys(redis_client, namespace)
 
 
 def test_locks_of_both_kinds_are_listed(
@@ -335,54 +321,6 @@ def test_which_keys_has_to_be_said_in_one_way(run: RunCommand, options: list[str
 
     assert result.code == 2
     assert "by name, by a filter, or --all" in result.error
-
-
-def test_letter_that_stays_is_reported_by_redrive(
-    work: dramatiq.Actor[Any, Any],
-    broker: StreamsBroker,
-    unique_keys: UniqueKeys,
-    run: RunCommand,
-) -> None:
-    successor = work.send(1)
-    body = work.message(1).encode()
-    fields: Any = {"m": body, "reason": "failed", "lane": "default", "u": "t0:work:1"}
-    letter = unique_keys.client.xadd(unique_keys.keys.dead, fields).decode()
-
-    result = run("dlq", "redrive", "--all", "--json")
-
-    assert result.code == 1
-    assert result.json == {"matched": 1, "redriven": 0, "gone": 0, "held": 1, "dry_run": False}
-    assert letter in result.error
-    assert f"message {successor.message_id} has its unique key" in result.error
-    assert unique_keys.client.xlen(unique_keys.keys.dead) == 1
-
-
-def test_dry_run_of_a_redrive_tells_what_would_stay_as_the_run_does(
-    work: dramatiq.Actor[Any, Any],
-    broker: StreamsBroker,
-    unique_keys: UniqueKeys,
-    run: RunCommand,
-) -> None:
-    work.send(1)
-    numbers = (1, 2, 2, 3)
-    messages = [work.message(number) for number in numbers]
-    for number, message in zip(numbers, messages, strict=True):
-        fields: Any = {"m": message.encode(), "reason": "failed", "u": f"t0:work:{number}"}
-        unique_keys.client.xadd(unique_keys.keys.dead, fields)
-
-    tried = run("dlq", "redrive", "--all", "--dry-run")
-    as_json = run("dlq", "redrive", "--all", "--dry-run", "--json").json
-    kept = unique_keys.client.xlen(unique_keys.keys.dead)
-    done = run("dlq", "redrive", "--all")
-
-    assert (tried.code, done.code) == (1, 1)
-    assert tried.out == "2 dead letters would be sent again.\n"
-    assert done.out == "2 dead letters sent again.\n"
-    assert as_json == {"matched": 4, "redriven": 0, "gone": 0, "held": 2, "dry_run": True}
-    assert (kept, unique_keys.client.xlen(unique_keys.keys.dead)) == (4, 2)
-    told = tried.error.replace("would stay", "stays").replace(" by then", "")
-    assert told == done.error
-    assert f"message {messages[1].message_id} has its unique key" in done.error
 
 
 def test_queue_of_unique_messages_is_looked_at_like_any_other(

@@ -1,5 +1,6 @@
 """Spools in a file, what is put there and what is found."""
 
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -29,9 +30,20 @@ def everything(spool: Spool) -> list[Spooled]:
     return found
 
 
-def add_some(path: Path, process: int) -> None:
+def _add_some(path: Path, process: int) -> None:
     """Spool 25 messages, as a process that is killed then."""
     spool = open_spool(path)
     for number in range(25):
         assert spool.add([a_message(process * 1000 + number)])
     os._exit(0)  # nothing is closed
+
+
+def add_at_once(path: Path, processes: int) -> list[int | None]:
+    """Let so many processes open *path* at once and spool 25 messages each; their exit codes."""
+    spawn = multiprocessing.get_context("spawn")
+    started = [spawn.Process(target=_add_some, args=(path, number)) for number in range(processes)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(30)
+    return [process.exitcode for process in started]

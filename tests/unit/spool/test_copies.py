@@ -1,6 +1,5 @@
 """Which file a spooled message was written to: copies, moves, renamed files and hosts."""
 
-import multiprocessing
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dramatiq_streams.spool import Spool
-from tests.unit.spool.filing import a_message, add_some, bodies, everything, open_spool
+from tests.unit.spool.filing import a_message, add_at_once, bodies, everything, open_spool
 
 
 @pytest.mark.parametrize("is_in_its_stead", [False, True])
@@ -111,12 +110,8 @@ def test_processes_that_open_a_copy_at_once_agree_who_it_is(path: Path, spool: S
     spool.close()
     copied = path.with_name("copied")
     shutil.copy(path, copied)
-    spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=add_some, args=(copied, number)) for number in range(3)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(30)
+
+    add_at_once(copied, 3)
 
     copy = open_spool(copied)
     first, *others = everything(copy)

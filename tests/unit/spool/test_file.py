@@ -15,7 +15,7 @@ from dramatiq_streams import SpoolFailed
 from dramatiq_streams.spool import Spool
 from dramatiq_streams.uniqueness import Reservation
 from tests.support.waiting import wait_until
-from tests.unit.spool.filing import a_message, add_some, bodies, everything, open_spool
+from tests.unit.spool.filing import a_message, add_at_once, bodies, everything, open_spool
 
 
 def test_messages_come_back_in_order_and_whole(spool: Spool) -> None:
@@ -159,15 +159,10 @@ def test_threads_share_one_spool(path: Path) -> None:
 
 
 def test_processes_share_one_file_from_its_first_moment(path: Path) -> None:
-    spawn = multiprocessing.get_context("spawn")
-    processes = [spawn.Process(target=add_some, args=(path, number)) for number in range(4)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(30)
+    exit_codes = add_at_once(path, 4)
 
     spool = open_spool(path)
-    assert [process.exitcode for process in processes] == [0] * 4
+    assert exit_codes == [0] * 4
     assert len(bodies(spool)) == 100
     assert spool.size()[0] == 100
     spool.close()
